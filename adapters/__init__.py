@@ -1,0 +1,1 @@
+"""Clients of the three wires behind one `Session` type."""

@@ -1,0 +1,219 @@
+"""The environment API: what an author writes.
+
+One object of an `Environment` subclass is one session: state lives on `self`, nothing is shared.
+A tool's `ToolError` is the policy's mistake and part of the episode; any other exception is ours and
+fails the session for good.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from random import Random
+from typing import Any, ClassVar, Literal, TypeVar, overload
+
+from pydantic import BaseModel
+
+from .policies import Policy
+from .schema import ArgumentCheck
+from .types import Outcome, Row, Tool, Transcript
+
+F = TypeVar("F", bound=Callable[..., Any])
+TimeoutBlame = Literal["session", "policy"]
+
+#: Names that are routes or control calls on some wire; a tool may not have one of them.
+RESERVED_NAMES = frozenset(
+    "seed_session verify close_session end_turn aggregate_metrics reverify_mode health healthz livez readyz "
+    "mcp ws reset step state schema metadata list_environments splits tasks num_tasks task task_range "
+    "list_tools call_tool web docs openapi.json".split()
+)
+TOOL_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
+
+
+class ToolError(Exception):
+    """The policy's mistake: the text goes back to it as an error result, and the episode goes on."""
+
+
+class DefinitionError(TypeError):
+    """An environment that cannot be served as written; raised when its class is defined."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolSpec:
+    """A tool as the environment defined it."""
+
+    tool: Tool
+    check: ArgumentCheck
+    function: Callable[..., Any]
+    bound: bool  # a method of the environment, else a plain function
+    is_async: bool
+    ends: bool
+    timeout_blame: TimeoutBlame
+    timeout_s: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Mark:
+    ends: bool = False
+    timeout: TimeoutBlame = "session"
+    timeout_s: float | None = None
+    name: str = ""
+
+
+@overload
+def tool(function: F, /) -> F: ...
+@overload
+def tool(
+    *, ends: bool = False, timeout: TimeoutBlame = "session", timeout_s: float | None = None, name: str = ""
+) -> Callable[[F], F]: ...
+def tool(
+    function: Any = None,
+    /,
+    *,
+    ends: bool = False,
+    timeout: TimeoutBlame = "session",
+    timeout_s: float | None = None,
+    name: str = "",
+) -> Any:
+    """Mark a method as a tool that the policy may call.
+
+    ends: the call ends the episode and verifies it at once.
+    timeout: whose fault a call past its time limit is: ours ("session") or the policy's ("policy").
+    timeout_s: this tool's limit in seconds; default the environment's `tool_timeout_s`.
+    """
+    mark = _Mark(ends, timeout, timeout_s, name)
+
+    def put(target: Any) -> Any:
+        target.__gymwire_tool__ = mark
+        return target
+
+    return put if function is None else put(function)
+
+
+class Environment:
+    """Base of every environment. An author writes `reset`, tools, `verify`, and usually `rows`."""
+
+    #: Name in URLs; default: the class name in snake_case.
+    name: ClassVar[str] = ""
+    #: Names of the row splits that `rows` offers.
+    splits: ClassVar[Sequence[str]] = ()
+    #: Model of a row's task data, checked when a session is seeded; `self.data` holds the checked object.
+    Data: ClassVar[type[BaseModel] | None] = None
+    #: Plain functions offered as tools beside the marked methods.
+    tools: ClassVar[Sequence[Callable[..., Any]]] = ()
+    #: How many turns a rollout may take (told to clients, who enforce it); None: no limit.
+    max_turns: ClassVar[int | None] = None
+    #: Seconds a tool, `reset`, `end_turn` or `close` may take.
+    tool_timeout_s: ClassVar[float] = 30.0
+    #: Seconds `verify` may take; below the clients' usual 60.
+    verify_timeout_s: ClassVar[float] = 50.0
+    #: "none", or the name of a sandbox that sessions need.
+    isolation: ClassVar[str] = "none"
+    #: Promise that a call's effects live in `get_state`, so that any replica may continue the session.
+    replayable: ClassVar[bool] = False
+
+    #: Scripted policies by name (`random`, `rule`, `oracle`), from the worst to the best.
+    policies: ClassVar[Mapping[str, Policy]] = {}
+
+    #: Filled in for each session before `reset`: the row, its checked data, a random source for its seed.
+    row: Row
+    data: Any
+    rng: Random
+
+    tool_specs: ClassVar[Mapping[str, ToolSpec]] = {}
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "name" not in cls.__dict__:
+            cls.name = snake_case(cls.__name__)
+        cls.tool_specs = {spec.tool.name: spec for spec in _collect(cls)}
+
+    @classmethod
+    def rows(cls, split: str, count: int | None, seed: int) -> Iterator[Row]:
+        """Rows of a split; `count` None is the split's standard size. Equal arguments give equal rows."""
+        yield Row()
+
+    @classmethod
+    def setup(cls, **settings: Any) -> Any:
+        """Once a process, before the first session; may be async. Gets the constructor arguments it names."""
+
+    def reset(self, row: Row) -> Any:
+        """Begin the episode; may be async. May return the prompt's last message, a string."""
+
+    def tools_for(self, row: Row) -> Iterable[str | Tool]:
+        """Names of the tools this row offers, or `Tool`s that re-describe one; default: all."""
+        return self.tool_specs
+
+    def verify(self, transcript: Transcript) -> Any:
+        """Score the episode: a float, components by name, or an `Outcome`; may be async. Runs once."""
+        raise NotImplementedError(f"{type(self).__name__} defines no verify")
+
+    async def close(self) -> None:
+        """Release what the session holds. Always called, once."""
+
+    #: `end_turn(self) -> str | None`: for tasks with several prompts. Called when the policy ended its turn;
+    #: answers the next prompt, or None when there is none. May be async.
+    end_turn: ClassVar[Callable[..., Any] | None] = None
+
+    @classmethod
+    def from_functions(
+        cls,
+        tools: Sequence[Callable[..., Any]],
+        *,
+        verify: Callable[[Transcript], float | dict[str, float] | Outcome],
+        name: str = "functions",
+        **attributes: Any,
+    ) -> type[Environment]:
+        """Plain functions as an environment; `attributes` become class attributes (`max_turns`, `rows` …)."""
+        body = {"name": name, "tools": tuple(tools), "verify": staticmethod(verify), **attributes}
+        return type(_camel_case(name), (cls,), body)
+
+
+def snake_case(name: str) -> str:
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name).lower()
+
+
+def _camel_case(name: str) -> str:
+    return "".join(part.capitalize() for part in re.split(r"[^A-Za-z0-9]+", name)) or "Functions"
+
+
+def _collect(cls: type[Environment]) -> Iterator[ToolSpec]:
+    """The class's tools, in the order they were written, base classes first."""
+    seen: dict[str, ToolSpec] = {}
+    methods: dict[str, Any] = {}
+    for base in reversed(cls.__mro__):
+        methods |= {key: value for key, value in vars(base).items() if hasattr(value, "__gymwire_tool__")}
+        for key in vars(base):
+            if key in methods and not hasattr(vars(base)[key], "__gymwire_tool__"):
+                del methods[key]  # overridden without the mark: not a tool any more
+    candidates = [(method, method.__gymwire_tool__, True) for method in methods.values()]
+    candidates += [(function, getattr(function, "__gymwire_tool__", _Mark()), False) for function in cls.tools]
+    for function, mark, bound in candidates:
+        spec = _spec(cls, function, mark, bound)
+        if spec.tool.name in seen:
+            raise DefinitionError(f"{cls.__name__}: two tools are called {spec.tool.name!r}")
+        seen[spec.tool.name] = spec
+    yield from seen.values()
+
+
+def _spec(cls: type[Environment], function: Callable[..., Any], mark: _Mark, bound: bool) -> ToolSpec:
+    name = mark.name or function.__name__
+    if name in RESERVED_NAMES:
+        raise DefinitionError(f"{cls.__name__}: a tool may not be called {name!r}: a route or control call is")
+    if not TOOL_NAME.fullmatch(name):
+        raise DefinitionError(f"{cls.__name__}: tool name {name!r} must match {TOOL_NAME.pattern}")
+    if mark.timeout not in ("session", "policy"):
+        raise DefinitionError(f'{cls.__name__}.{name}: timeout is "session" or "policy", not {mark.timeout!r}')
+    check = ArgumentCheck(function, skip_self=bound)
+    return ToolSpec(
+        tool=Tool(name, check.description, check.parameters),
+        check=check,
+        function=function,
+        bound=bound,
+        is_async=inspect.iscoroutinefunction(function),
+        ends=mark.ends,
+        timeout_blame=mark.timeout,
+        timeout_s=mark.timeout_s,
+    )

@@ -1,0 +1,91 @@
+"""Every failure kind, and the one place that assigns and records one.
+
+Two kinds of error exist. What the policy did is a result or a score and never passes here. What our side
+did passes here exactly once: `assign` names it, `FailureLog.record` counts and logs it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+from .types import Failure, FailureKind, Stage
+
+logger = logging.getLogger("gymwire.failures")
+MAX_REASON_CHARACTERS = 300
+
+
+class SessionFailure(Exception):
+    """Raise it in an environment to fail the session with a kind of your choice.
+
+    `kind` is a `FailureKind` or the part after `<environment>:`.
+    """
+
+    def __init__(self, reason: str, kind: str = "exception") -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.kind = kind
+
+
+class ToolTimeout(Exception):
+    """A tool, reset or verify went past its time limit."""
+
+
+class BadReward(Exception):
+    """verify answered something that is no reward: NaN, None, a bool, a string."""
+
+
+def assign(error: BaseException, environment: str, stage: Stage, tool: str = "") -> Failure:
+    """Name what broke. The boundary of each stage calls it with whatever escaped."""
+    return Failure(_kind(error, environment, stage), _reason(error), stage, tool)
+
+
+def _kind(error: BaseException, environment: str, stage: Stage) -> str:
+    if isinstance(error, SessionFailure):
+        known = error.kind in FailureKind or ":" in error.kind
+        return error.kind if known else f"{environment}:{error.kind}"
+    if stage is Stage.VERIFY:
+        return FailureKind.VERIFIER_ERROR
+    if isinstance(error, ToolTimeout):
+        return f"{environment}:tool_timeout"
+    return f"{environment}:exception"
+
+
+def _reason(error: BaseException) -> str:
+    if isinstance(error, SessionFailure):
+        text = error.reason
+    elif isinstance(error, ToolTimeout | BadReward):
+        text = str(error)
+    elif isinstance(error, asyncio.CancelledError):
+        text = "cancelled"
+    else:
+        text = f"{type(error).__name__}: {error}"
+    return one_line(text)
+
+
+def one_line(text: str) -> str:
+    """Printable, short, and encodable: a reason travels in headers, logs and JSON."""
+    printable = "".join(character if character.isprintable() else " " for character in text)
+    return printable.encode("utf-8", "replace").decode()[:MAX_REASON_CHARACTERS]
+
+
+class FailureLog:
+    """Records each failed session once. Observers (metrics, a ledger) see what is recorded."""
+
+    def __init__(self) -> None:
+        self.observers: list[Callable[[str, Failure], None]] = []
+
+    def record(self, environment: str, session_id: str, failure: Failure, error: BaseException | None) -> None:
+        logger.error(
+            "session %s of %s failed: %s at %s%s: %s",
+            session_id,
+            environment,
+            failure.kind,
+            failure.stage,
+            f" in {failure.tool}" if failure.tool else "",
+            failure.reason,
+            exc_info=error if error is not None and not isinstance(error, SessionFailure | ToolTimeout) else None,
+        )
+        for observe in self.observers:
+            observe(environment, failure)

@@ -1,0 +1,129 @@
+"""A tool's JSON schema and its argument check, both from the function's signature and docstring.
+
+Arguments are checked strictly and reach the tool exactly as sent: "5" is no integer, "null" stays a string.
+The check reads JSON text, so that every wire, whatever it decoded, ends in the same rules.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Annotated, Any, NotRequired, Required, get_type_hints
+
+from docstring_parser import parse as parse_docstring
+from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic.errors import PydanticSchemaGenerationError, PydanticUserError
+from pydantic_core import PydanticSerializationError, to_jsonable_python
+from typing_extensions import TypedDict
+
+from .types import Json
+
+
+class SignatureError(TypeError):
+    """A tool whose signature cannot become a schema. Raised when the class is defined."""
+
+
+class BadArguments(ValueError):
+    """The policy's arguments do not fit the signature; the message is for the policy to read."""
+
+
+class ArgumentCheck:
+    """Reads arguments from JSON text into keyword arguments; raises `BadArguments`."""
+
+    __slots__ = ("_read", "description", "parameters")
+
+    def __init__(self, function: Callable[..., Any], *, skip_self: bool = False) -> None:
+        documentation = parse_docstring(inspect.getdoc(function) or "")
+        about = {item.arg_name: item.description or "" for item in documentation.params}
+        self.description: str = _description(documentation)
+        signature = _own_parameters(function, skip_self)
+        adapter = _adapter(function, signature, about)
+        self._read = adapter.validator.validate_json
+        self.parameters: Json = _schema(adapter, signature)
+
+    def read(self, arguments: bytes) -> dict[str, Any]:
+        try:
+            return self._read(arguments)
+        except ValidationError as error:
+            raise BadArguments(explain(error)) from None
+
+
+def explain(error: ValidationError) -> str:
+    """One line a policy can act on: where, and what was expected. Never the value's neighbours."""
+    parts = []
+    for item in error.errors(include_url=False, include_context=False)[:5]:
+        where = ".".join(str(step) for step in item["loc"])
+        parts.append(f"{where}: {item['msg']}" if where else item["msg"])
+    return "; ".join(parts)
+
+
+def strip_titles(schema: Any) -> Any:
+    """Drop pydantic's `title` noise, but never a property that is called title."""
+    if isinstance(schema, list):
+        return [strip_titles(item) for item in schema]
+    if not isinstance(schema, dict):
+        return schema
+    return {
+        key: {name: strip_titles(inner) for name, inner in value.items()}
+        if key in ("properties", "$defs") and isinstance(value, dict)
+        else value
+        if key in ("default", "const", "enum", "examples")
+        else strip_titles(value)
+        for key, value in schema.items()
+        if not (key == "title" and isinstance(value, str))
+    }
+
+
+def _description(documentation: Any) -> str:
+    parts = (documentation.short_description, documentation.long_description)
+    return "\n\n".join(part for part in parts if part)
+
+
+def _own_parameters(function: Callable[..., Any], skip_self: bool) -> list[inspect.Parameter]:
+    parameters = list(inspect.signature(function).parameters.values())
+    if skip_self:
+        parameters = parameters[1:]
+    for parameter in parameters:
+        if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
+            raise SignatureError(
+                f"tool {function.__name__}: parameter {parameter.name!r} must be a plain named one "
+                "(no *args, **kwargs or positional-only)"
+            )
+    return parameters
+
+
+def _adapter(
+    function: Callable[..., Any], signature: list[inspect.Parameter], about: dict[str, str]
+) -> TypeAdapter[dict[str, Any]]:
+    try:
+        hints = get_type_hints(function, include_extras=True)
+    except NameError as error:
+        raise SignatureError(f"tool {function.__name__}: a type hint cannot be resolved: {error}") from error
+    fields: dict[str, Any] = {}
+    for parameter in signature:
+        if parameter.name not in hints:
+            raise SignatureError(f"tool {function.__name__}: parameter {parameter.name!r} needs a type hint")
+        hint = hints[parameter.name]
+        if about.get(parameter.name):
+            hint = Annotated[hint, Field(description=about[parameter.name])]
+        required = parameter.default is parameter.empty
+        fields[parameter.name] = Required[hint] if required else NotRequired[hint]
+    shape: Any = TypedDict("Arguments", fields)  # type: ignore[misc]  # pyright: ignore
+    shape.__pydantic_config__ = ConfigDict(strict=True, extra="forbid", arbitrary_types_allowed=False)
+    try:
+        return TypeAdapter(shape)
+    except (PydanticSchemaGenerationError, PydanticUserError) as error:
+        raise SignatureError(f"tool {function.__name__}: {error}") from error
+
+
+def _schema(adapter: TypeAdapter[dict[str, Any]], signature: list[inspect.Parameter]) -> Json:
+    schema = strip_titles(adapter.json_schema())
+    schema.setdefault("properties", {})
+    for parameter in signature:
+        if parameter.default is parameter.empty:
+            continue
+        try:
+            schema["properties"][parameter.name].setdefault("default", to_jsonable_python(parameter.default))
+        except PydanticSerializationError:
+            continue  # a default without a JSON form stays the function's own affair
+    return schema

@@ -11,6 +11,7 @@ import inspect
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from random import Random
 from typing import Any, ClassVar, Literal, TypeVar, overload
 
@@ -25,9 +26,36 @@ TimeoutBlame = Literal["session", "policy"]
 
 #: Names that are routes or control calls on some wire; a tool may not have one of them.
 RESERVED_NAMES = frozenset(
-    "seed_session verify close_session end_turn aggregate_metrics reverify_mode health healthz livez readyz "
-    "mcp ws reset step state schema metadata list_environments splits tasks num_tasks task task_range "
-    "list_tools call_tool web docs openapi.json".split()
+    [
+        "seed_session",
+        "verify",
+        "close_session",
+        "end_turn",
+        "aggregate_metrics",
+        "reverify_mode",
+        "health",
+        "healthz",
+        "livez",
+        "readyz",
+        "mcp",
+        "ws",
+        "reset",
+        "step",
+        "state",
+        "schema",
+        "metadata",
+        "list_environments",
+        "splits",
+        "tasks",
+        "num_tasks",
+        "task",
+        "task_range",
+        "list_tools",
+        "call_tool",
+        "web",
+        "docs",
+        "openapi.json",
+    ]
 )
 TOOL_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
 
@@ -117,10 +145,10 @@ class Environment:
     #: Scripted policies by name (`random`, `rule`, `oracle`), from the worst to the best.
     policies: ClassVar[Mapping[str, Policy]] = {}
 
-    #: Filled in for each session before `reset`: the row, its checked data, a random source for its seed.
+    #: Filled in for each session before `reset`: the row, its checked data, the seed asked for (or None).
     row: Row
     data: Any
-    rng: Random
+    seed: int | None = None
 
     tool_specs: ClassVar[Mapping[str, ToolSpec]] = {}
 
@@ -129,6 +157,11 @@ class Environment:
         if "name" not in cls.__dict__:
             cls.name = snake_case(cls.__name__)
         cls.tool_specs = {spec.tool.name: spec for spec in _collect(cls)}
+
+    @cached_property
+    def rng(self) -> Random:
+        """The session's own random source: equal rows and seeds give equal sequences, from any thread."""
+        return Random(repr((self.seed, self.row.to_json())))
 
     @classmethod
     def rows(cls, split: str, count: int | None, seed: int) -> Iterator[Row]:
@@ -152,6 +185,14 @@ class Environment:
 
     async def close(self) -> None:
         """Release what the session holds. Always called, once."""
+
+    def get_state(self) -> Any:
+        """All of the session's state, as bytes or JSON values, where `replayable` is promised."""
+        raise NotImplementedError(f"{type(self).__name__} promises replayable but defines no get_state")
+
+    def set_state(self, state: Any) -> None:
+        """Become the session that `get_state` was asked of."""
+        raise NotImplementedError(f"{type(self).__name__} promises replayable but defines no set_state")
 
     #: `end_turn(self) -> str | None`: for tasks with several prompts. Called when the policy ended its turn;
     #: answers the next prompt, or None when there is none. May be async.
@@ -189,7 +230,9 @@ def _collect(cls: type[Environment]) -> Iterator[ToolSpec]:
             if key in methods and not hasattr(vars(base)[key], "__gymwire_tool__"):
                 del methods[key]  # overridden without the mark: not a tool any more
     candidates = [(method, method.__gymwire_tool__, True) for method in methods.values()]
-    candidates += [(function, getattr(function, "__gymwire_tool__", _Mark()), False) for function in cls.tools]
+    candidates += [
+        (function, getattr(function, "__gymwire_tool__", _Mark()), False) for function in cls.tools
+    ]
     for function, mark, bound in candidates:
         spec = _spec(cls, function, mark, bound)
         if spec.tool.name in seen:
@@ -201,11 +244,15 @@ def _collect(cls: type[Environment]) -> Iterator[ToolSpec]:
 def _spec(cls: type[Environment], function: Callable[..., Any], mark: _Mark, bound: bool) -> ToolSpec:
     name = mark.name or function.__name__
     if name in RESERVED_NAMES:
-        raise DefinitionError(f"{cls.__name__}: a tool may not be called {name!r}: a route or control call is")
+        raise DefinitionError(
+            f"{cls.__name__}: a tool may not be called {name!r}: a route or control call is"
+        )
     if not TOOL_NAME.fullmatch(name):
         raise DefinitionError(f"{cls.__name__}: tool name {name!r} must match {TOOL_NAME.pattern}")
     if mark.timeout not in ("session", "policy"):
-        raise DefinitionError(f'{cls.__name__}.{name}: timeout is "session" or "policy", not {mark.timeout!r}')
+        raise DefinitionError(
+            f'{cls.__name__}.{name}: timeout is "session" or "policy", not {mark.timeout!r}'
+        )
     check = ArgumentCheck(function, skip_self=bound)
     return ToolSpec(
         tool=Tool(name, check.description, check.parameters),

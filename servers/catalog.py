@@ -1,0 +1,136 @@
+"""Finding environments, and holding one as it is served: class, constructor arguments, rows."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+from collections.abc import Mapping
+from difflib import get_close_matches
+from functools import cached_property
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from .environment import DefinitionError, Environment, ToolSpec
+from .rows import RowSource
+from .schema import explain
+from .types import Row, RowError, Tool
+
+GROUP = "gymwire.environments"
+
+
+class Served:
+    """One environment as a server offers it."""
+
+    def __init__(
+        self,
+        environment: type[Environment],
+        settings: Mapping[str, Any] | None = None,
+        rows_file: Path | None = None,
+    ) -> None:
+        if environment.verify is Environment.verify:
+            raise DefinitionError(f"{environment.__name__} defines no verify: how is an episode scored?")
+        self.environment = environment
+        self.name = environment.name
+        self.settings = dict(settings or {})
+        self._check_settings()
+        self.rows = RowSource(environment, rows_file)
+        self.specs: Mapping[str, ToolSpec] = environment.tool_specs
+        self.tools = tuple(spec.tool for spec in self.specs.values())
+        self.has_end_turn = environment.end_turn is not None
+        self._ready = False
+
+    @cached_property
+    def reset_is_async(self) -> bool:
+        return inspect.iscoroutinefunction(self.environment.reset)
+
+    @cached_property
+    def verify_is_async(self) -> bool:
+        return inspect.iscoroutinefunction(self.environment.verify)
+
+    @property
+    def resets(self) -> bool:
+        return self.environment.reset is not Environment.reset
+
+    async def setup(self) -> None:
+        """Run the environment's `setup`, once."""
+        if self._ready:
+            return
+        self._ready = True
+        accepted = inspect.signature(self.environment.setup).parameters
+        takes_all = any(p.kind is p.VAR_KEYWORD for p in accepted.values())
+        wanted = {key: value for key, value in self.settings.items() if takes_all or key in accepted}
+        made = self.environment.setup(**wanted)
+        if inspect.isawaitable(made):
+            await made
+
+    def make(self) -> Environment:
+        return self.environment(**self.settings)
+
+    def check_data(self, row: Row) -> Any:
+        """The row's task data as the environment's `Data`. Raises `RowError` that names the field."""
+        model = self.environment.Data
+        if model is None:
+            return None
+        try:
+            return model.model_validate(row.data)
+        except ValidationError as error:
+            raise RowError(f"the row's data does not fit {self.name}: {explain(error)}") from None
+
+    def offered(self, made: Environment, row: Row) -> dict[str, tuple[ToolSpec, Tool]]:
+        """The tools of one row: what `tools_for` names, of which the row may pin fewer."""
+        offered: dict[str, tuple[ToolSpec, Tool]] = {}
+        for item in made.tools_for(row):
+            name = item if isinstance(item, str) else item.name
+            if name not in self.specs:
+                raise DefinitionError(f"{self.name}.tools_for names {name!r}, which is no tool of it")
+            spec = self.specs[name]
+            offered[name] = (spec, spec.tool if isinstance(item, str) else item)
+        if row.tools is None:
+            return offered
+        pinned = {tool.name for tool in row.tools}
+        return {name: pair for name, pair in offered.items() if name in pinned}
+
+    def _check_settings(self) -> None:
+        parameters = inspect.signature(self.environment).parameters
+        if any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
+            return
+        for key in self.settings:
+            if key not in parameters:
+                known = ", ".join(parameters) or "none"
+                raise DefinitionError(f"{self.name} takes no setting {key!r}; it takes: {known}")
+        for parameter in parameters.values():
+            if parameter.default is parameter.empty and parameter.name not in self.settings:
+                if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+                    continue
+                raise DefinitionError(f"{self.name} needs --set {parameter.name}=VALUE")
+
+
+def installed() -> dict[str, str]:
+    """Names of the installed environments and where their classes are, sorted by name."""
+    return {point.name: point.value for point in sorted(entry_points(group=GROUP), key=lambda p: p.name)}
+
+
+def find(name: str) -> type[Environment]:
+    """An environment by its installed name or as `package.module:Class`. Raises `DefinitionError`."""
+    known = installed()
+    target = known.get(name, name)
+    if ":" not in target:
+        close = get_close_matches(name, known, n=1)
+        hint = f" Did you mean {close[0]!r}?" if close else ""
+        raise DefinitionError(
+            f"no environment is called {name!r}.{hint} Installed: {', '.join(known) or 'none'}; "
+            "or name a class as package.module:Class."
+        )
+    module_name, _, class_name = target.partition(":")
+    try:
+        found = getattr(importlib.import_module(module_name), class_name)
+    except ModuleNotFoundError as error:
+        raise DefinitionError(f"{target}: there is no module {error.name!r} to import") from error
+    except AttributeError as error:
+        raise DefinitionError(f"{target}: module {module_name} has no {class_name}") from error
+    if not (isinstance(found, type) and issubclass(found, Environment)):
+        raise DefinitionError(f"{target} is no Environment")
+    return found

@@ -1,0 +1,382 @@
+"""One episode of one row, and its rules: calls one at a time, verify once, failure for good."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import inspect
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, Protocol
+
+from . import running
+from .answers import (
+    ENDED,
+    KEY_REUSED,
+    UNAVAILABLE,
+    Answer,
+    Code,
+    gone,
+    invalid_arguments,
+    policy_error,
+    unknown_tool,
+)
+from .environment import Environment, ToolError, ToolSpec
+from .failures import ToolTimeout, assign
+from .results import clean_text, outcome_of, tool_result
+from .transcripts import chat_messages, disagreements
+from .types import (
+    CallRecord,
+    Ending,
+    Failure,
+    FailureKind,
+    Message,
+    Outcome,
+    Row,
+    SessionState,
+    Stage,
+    Tool,
+    ToolResult,
+    Transcript,
+)
+
+if TYPE_CHECKING:
+    from .catalog import Served
+    from .store import CallerKey
+
+logger = logging.getLogger("gymwire.sessions")
+
+NO_ROW = Row()
+LIVE = (SessionState.SEEDED, SessionState.ACTIVE)
+GONE_CODES = {SessionState.CLOSED: Code.SESSION_CLOSED, SessionState.EXPIRED: Code.SESSION_EXPIRED}
+
+
+class Host(Protocol):
+    """What a session needs from the process it lives in (`sessions.Sessions`)."""
+
+    threads: running.Threads
+
+    def now(self) -> float: ...
+    def called(self, session: Session, code: Code, seconds: float) -> None: ...
+    def verified(self, session: Session, seconds: float) -> None: ...
+    def failed(self, session: Session, failure: Failure, error: BaseException | None) -> None: ...
+    def settled(self, session: Session) -> None:
+        """The session needs its slot no longer: it was verified, failed, expired or closed."""
+        ...
+
+
+class Session:
+    """A live or ended episode. The faces hold one only for the length of a request."""
+
+    __slots__ = (
+        "_answers",
+        "_lock",
+        "caller",
+        "calls",
+        "created",
+        "data_fingerprint",
+        "environment",
+        "handle",
+        "host",
+        "id",
+        "in_flight",
+        "last_used",
+        "offered",
+        "outcome",
+        "owner",
+        "prompt",
+        "row",
+        "served",
+        "sockets",
+        "state",
+        "tools",
+        "wire",
+    )
+
+    def __init__(
+        self, host: Host, served: Served, handle: str, session_id: str, row: Row, owner: str, wire: str
+    ) -> None:
+        self.host, self.served, self.handle, self.id = host, served, handle, session_id
+        self.row, self.owner, self.wire = row, owner, wire
+        self.state = SessionState.SEEDED
+        self.environment: Environment | None = None
+        self.offered: Mapping[str, tuple[ToolSpec, Tool]] = {}
+        self.tools: tuple[Tool, ...] = ()
+        self.prompt: Sequence[Message] = row.prompt
+        self.calls: list[CallRecord] = []
+        self.outcome: Outcome | None = None
+        self.caller: CallerKey | None = None
+        self.data_fingerprint = b""
+        self.in_flight = self.sockets = 0
+        self.created = self.last_used = host.now()
+        self._lock = asyncio.Lock()
+        self._answers: dict[str, tuple[str, bytes, Answer]] | None = None
+
+    # ---- calls
+
+    async def call(self, name: str, arguments: bytes, key: str | None = None) -> Answer:
+        """Call a tool with the JSON text of its arguments. `key` makes a repeat answer what the first did.
+
+        Raises `Refused` only when the session is closed or expired.
+        """
+        self.in_flight += 1
+        started = perf_counter()
+        try:
+            async with self._lock:
+                answer = await self._call_once(name, arguments, key)
+        finally:
+            self.in_flight -= 1
+            self.last_used = self.host.now()
+        self.host.called(self, answer.code, perf_counter() - started)
+        return answer
+
+    async def _call_once(self, name: str, arguments: bytes, key: str | None) -> Answer:
+        if key is None:
+            return await self._call(name, arguments)
+        if self._answers is None:
+            self._answers = {}
+        if (known := self._answers.get(key)) is not None:
+            return known[2] if known[:2] == (name, arguments) else KEY_REUSED
+        answer = await self._call(name, arguments)
+        if self._answers is not None:
+            self._answers[key] = (name, arguments, answer)
+        return answer
+
+    async def _call(self, name: str, arguments: bytes) -> Answer:
+        if self.state not in LIVE:
+            return self._ended()
+        self.state = SessionState.ACTIVE
+        pair = self.offered.get(name)
+        if pair is None:
+            answer = unknown_tool(name, self.offered)
+        else:
+            try:
+                keywords = pair[0].check.read(arguments)
+            except ValueError as error:
+                answer = invalid_arguments(name, str(error))
+            else:
+                answer = await self._run(pair[0], keywords)
+        if self.state is not SessionState.ACTIVE:  # it failed in this call, or under it
+            return self._ended()
+        self.calls.append(CallRecord(name, arguments, answer.result))
+        if pair is not None and pair[0].ends and answer.code is Code.OK:
+            answer = await self._end_with(answer)
+        return answer
+
+    def _ended(self) -> Answer:
+        if self.state is SessionState.FAILED:
+            return UNAVAILABLE
+        if self.state is SessionState.VERIFIED:
+            return ENDED
+        raise gone(GONE_CODES[self.state])
+
+    async def _run(self, spec: ToolSpec, keywords: dict[str, Any]) -> Answer:
+        environment = self.environment
+        assert environment is not None
+        limit_s = spec.timeout_s or environment.tool_timeout_s
+        try:
+            before = snapshot(environment) if spec.timeout_blame == "policy" else None
+            tool = partial(spec.function, environment) if spec.bound else spec.function
+            call = partial(tool, **keywords)
+            value = await running.call(self.host.threads, call, is_async=spec.is_async, timeout_s=limit_s)
+            return Answer(Code.OK, tool_result(value))
+        except ToolError as error:
+            return policy_error(Code.TOOL_ERROR, clean_text(str(error)))
+        except ToolTimeout as error:
+            if spec.timeout_blame == "session":
+                return self._fail(error, Stage.CALL, spec.tool.name)
+            if self.state is SessionState.ACTIVE:
+                self.environment = before  # what the late call still does happens to an object nobody reads
+            return policy_error(Code.TOOL_ERROR, f"{spec.tool.name} gave {error} and was stopped.")
+        except BaseException as error:
+            return self._fail(ours(error), Stage.CALL, spec.tool.name)
+
+    async def _end_with(self, answer: Answer) -> Answer:
+        """A tool with `ends=True` succeeded: verify at once, from the server's own log."""
+        await self._verify_now(Transcript(calls=self.calls))
+        return replace(answer, result=replace(answer.result, done=True))
+
+    # ---- several prompts
+
+    async def end_turn(self) -> str | None:
+        """The policy ended its turn: the next prompt, or None when there is none. Raises `Refused` when gone."""
+        async with self._busy():
+            if self.state not in LIVE:
+                self._ended()
+                return None
+            if not self.served.has_end_turn:
+                return None
+            try:
+                return await self._next_prompt()
+            except BaseException as error:
+                self._fail(ours(error), Stage.END_TURN)
+                return None
+
+    async def _next_prompt(self) -> str | None:
+        environment = self.environment
+        assert environment is not None and environment.end_turn is not None
+        function: Any = environment.end_turn
+        value = await running.call(
+            self.host.threads,
+            function,
+            is_async=inspect.iscoroutinefunction(function),
+            timeout_s=environment.tool_timeout_s,
+        )
+        if value is not None and not isinstance(value, str):
+            raise TypeError(f"end_turn returned {type(value).__name__}, not a string or None")
+        return None if value is None else clean_text(value)
+
+    # ---- verify
+
+    async def verify(self, items: Sequence[Any] = (), ending: Ending = Ending.FINISHED) -> Outcome:
+        """Score the episode, once; a repeat answers the same outcome.
+
+        `items` are the client's messages (chat messages or Responses items), read only if the session is live.
+        """
+        async with self._busy():
+            if self.outcome is None:
+                if self.state not in LIVE:
+                    raise gone(GONE_CODES[self.state])
+                await self._verify_now(Transcript(chat_messages(items), self.calls, ending))
+            assert self.outcome is not None
+            return self.outcome
+
+    async def _verify_now(self, transcript: Transcript) -> None:
+        started = perf_counter()
+        environment = self.environment
+        assert environment is not None
+        try:
+            value = await running.call(
+                self.host.threads,
+                partial(environment.verify, transcript),
+                is_async=self.served.verify_is_async,
+                timeout_s=environment.verify_timeout_s,
+            )
+            outcome = outcome_of(value, transcript.ending)
+        except BaseException as error:
+            self._fail(ours(error), Stage.VERIFY)
+            return
+        if self.state not in LIVE:  # it failed while verify ran
+            return
+        if outcome.masked:
+            kind = outcome.failure_kind or f"{self.served.name}:exception"
+            self.fail(Failure(kind, outcome.failure_reason or "verify said so", Stage.VERIFY))
+            return
+        said = disagreements(transcript.messages, self.calls)
+        self.outcome = replace(outcome, disagreements=said) if said else outcome
+        self.state = SessionState.VERIFIED
+        self.host.verified(self, perf_counter() - started)
+        self._release()
+
+    # ---- endings
+
+    def fail(self, failure: Failure, error: BaseException | None = None) -> Answer:
+        """Our side broke: for good. Recorded once; later calls and verify answer it."""
+        if self.outcome is None and self.state in LIVE:
+            self.state = SessionState.FAILED
+            self.outcome = Outcome.failed(failure)
+            self.host.failed(self, failure, error)
+            self._release()
+        return UNAVAILABLE
+
+    def _fail(self, error: BaseException, stage: Stage, tool: str = "") -> Answer:
+        return self.fail(assign(error, self.served.name, stage, tool), error)
+
+    def expire(self, reason: str) -> None:
+        """The idle or the lifetime limit: whoever still asks hears `session_expired`."""
+        if self.state in LIVE:
+            self.outcome = Outcome.failed(Failure(FailureKind.SESSION_EXPIRED, reason, Stage.IDLE))
+            self.state = SessionState.EXPIRED
+            self._release()
+
+    async def close(self) -> None:
+        """Close after the call in flight; closing twice is fine."""
+        async with self._busy():
+            if self.state is not SessionState.CLOSED:
+                was_live = self.state in LIVE
+                self.state = SessionState.CLOSED
+                if was_live:
+                    self._release()
+
+    def _release(self) -> None:
+        """Let go of everything but the outcome, and free the slot."""
+        environment, self.environment = self.environment, None
+        self.calls, self.offered, self.row, self.prompt = [], {}, NO_ROW, ()
+        self.host.settled(self)
+        if environment is not None and type(environment).close is not Environment.close:
+            task = asyncio.get_running_loop().create_task(close_environment(environment, self.id))
+            _closing.add(task)
+            task.add_done_callback(_closing.discard)
+
+    def _busy(self) -> _Busy:
+        return _Busy(self)
+
+
+class _Busy:
+    """The session's lock, held while counting as in flight."""
+
+    __slots__ = ("session",)
+
+    def __init__(self, session: Session) -> None:
+        self.session = session
+
+    async def __aenter__(self) -> None:
+        self.session.in_flight += 1
+        try:
+            await self.session._lock.acquire()
+        except BaseException:
+            self.session.in_flight -= 1
+            raise
+
+    async def __aexit__(self, *_: object) -> None:
+        self.session._lock.release()
+        self.session.in_flight -= 1
+        self.session.last_used = self.session.host.now()
+
+
+_closing: set[asyncio.Task[None]] = set()
+
+
+async def close_environment(environment: Environment, session_id: str) -> None:
+    """Run an environment's `close`; what goes wrong there is logged and changes nothing."""
+    try:
+        await running.within(environment.close(), environment.tool_timeout_s)
+    except Exception:
+        logger.exception("session %s: close failed", session_id)
+
+
+async def closing_done() -> None:
+    """Wait until every `close` that was begun has ended."""
+    while _closing:
+        await asyncio.gather(*_closing, return_exceptions=True)
+
+
+def ours(error: BaseException) -> BaseException:
+    """What an environment's code may not throw past the session: everything but our own cancellation.
+
+    A `SystemExit` from a tool must not end the server; a `CancelledError` counts as the tool's own unless
+    this task is being cancelled.
+    """
+    task = asyncio.current_task()
+    if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling():
+        raise error
+    if isinstance(error, KeyboardInterrupt | GeneratorExit):
+        raise error
+    return error
+
+
+def snapshot(environment: Environment) -> Environment:
+    """A copy to go on with should the call run past its limit."""
+    if not environment.replayable:
+        return copy.deepcopy(environment)
+    twin = copy.copy(environment)
+    twin.set_state(environment.get_state())
+    return twin
+
+
+def tool_result_of_prompt(prompt: str | None) -> ToolResult:
+    """An `end_turn` answer as a tool result: text, or done."""
+    return ToolResult(prompt or "", done=prompt is None)

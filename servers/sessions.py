@@ -1,0 +1,288 @@
+"""All sessions of one process: seeding, finding, sweeping, draining. Known to no wire.
+
+Unknown, closed, expired: an error that says which, never a silently fresh session. A seed waits in a fair
+queue when the slots are taken; a verified, failed, expired or closed session has given its slot back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+import time
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import orjson
+
+from . import running
+from .answers import Code, Refused, gone
+from .catalog import Served
+from .environment import Environment
+from .failures import FailureLog, assign
+from .metrics import Metrics
+from .queueing import QueueTimeout, Slots
+from .results import clean_text
+from .running import Threads
+from .session import LIVE, Session, close_environment, closing_done, ours
+from .store import CallerKey, MemoryStore, Remembered, Signer
+from .types import Failure, FailureKind, Row, RowError, SessionState, Stage
+
+logger = logging.getLogger("gymwire.sessions")
+RETRY_AFTER_S = 5
+#: Ended sessions whose outcome is kept for a repeated verify; past it the oldest are forgotten.
+KEPT_OUTCOMES = 16_384
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Limits of a server; times in seconds."""
+
+    max_sessions: int = 1024
+    idle_timeout_s: float = 600.0
+    queue_timeout_s: float = 45.0
+    lifetime_s: float = 3600.0
+
+
+@dataclass(frozen=True, slots=True)
+class SeedRequest:
+    """What a client asked for: a whole row, or `split` and `index`, or nothing (a choice by `seed`)."""
+
+    row: Row | None = None
+    split: str | None = None
+    index: int | None = None
+    seed: int | None = None
+    caller_id: str | None = None
+
+
+class Sessions:
+    """The session engine's outside: what the faces and the in-process client use."""
+
+    def __init__(self, limits: Limits | None = None, *, signer: Signer | None = None) -> None:
+        self.limits = limits or Limits()
+        self.signer = signer or Signer()
+        self.metrics = Metrics()
+        self.failures = FailureLog()
+        self.slots = Slots(self.limits.max_sessions, self.limits.queue_timeout_s)
+        self.threads = Threads()
+        self.store: MemoryStore[Session] = MemoryStore()
+        self._ended: dict[str, Session] = {}
+        self._gone: Remembered[Code] = Remembered()
+        self._used_ids: Remembered[bool] = Remembered()
+        self._pending: dict[CallerKey, asyncio.Future[Session]] = {}
+        self._draining = False
+        self._sweeper: asyncio.Task[None] | None = None
+        self.failures.observers.append(self.metrics.failed)
+        self.metrics.watch(self)
+
+    # ---- seeding
+
+    async def seed(
+        self, served: Served, request: SeedRequest, *, owner: str = "", wire: str = "local"
+    ) -> Session:
+        """Begin an episode. Raises `Refused`. Cancelling it leaves the queue and frees what was taken."""
+        if self._draining:
+            raise Refused(Code.DRAINING, "This server is shutting down.", retry_after_s=RETRY_AFTER_S)
+        if request.caller_id is None:
+            return await self._seed(served, request, owner, wire, None)
+        caller = (served.name, owner, request.caller_id)
+        while (pending := self._pending.get(caller)) is not None:
+            await asyncio.wait([pending])
+        if (known := self.store.of_caller(caller)) is not None:
+            return self._repeated(known, request)
+        if self._used_ids.get(caller):
+            raise Refused(Code.SEED_REFUSED, f"Session id {request.caller_id!r} was used and is closed.")
+        pending = self._pending[caller] = asyncio.get_running_loop().create_future()
+        try:
+            return await self._seed(served, request, owner, wire, caller)
+        finally:
+            del self._pending[caller]
+            pending.cancel()
+
+    def _repeated(self, known: Session, request: SeedRequest) -> Session:
+        if known.data_fingerprint != fingerprint(request):
+            text = f"Session id {request.caller_id!r} was already seeded with another task."
+            raise Refused(Code.SEED_CONFLICT, text)
+        known.last_used = self.now()
+        return known
+
+    async def _seed(
+        self, served: Served, request: SeedRequest, owner: str, wire: str, caller: CallerKey | None
+    ) -> Session:
+        row, data = self._task(served, request)
+        await self._take_slot()
+        handle = self.signer.new_handle()
+        session = Session(self, served, handle, handle.partition(".")[0], row, owner, wire)
+        try:
+            await self._begin(session, data, request.seed)
+        except BaseException as error:
+            self._abort(session, error)
+            raise
+        if caller is not None:
+            session.caller, session.data_fingerprint = caller, fingerprint(request)
+        self.store.put(handle, session, caller)
+        self.metrics.seeded(session)
+        self._watch()
+        return session
+
+    def _task(self, served: Served, request: SeedRequest) -> tuple[Row, Any]:
+        try:
+            row = request.row if request.row is not None else choose_row(served, request)
+            return row, served.check_data(row)
+        except RowError as error:
+            raise Refused(Code.INVALID_ROW, str(error)) from None
+
+    async def _take_slot(self) -> None:
+        started = time.perf_counter()
+        try:
+            await self.slots.take()
+        except QueueTimeout:
+            code = Code.DRAINING if self._draining else Code.AT_CAPACITY
+            text = f"All {self.slots.size} sessions are taken; none came free in {self.limits.queue_timeout_s:g} s."
+            raise Refused(code, text, retry_after_s=RETRY_AFTER_S) from None
+        self.metrics.queued(time.perf_counter() - started)
+
+    async def _begin(self, session: Session, data: Any, seed: int | None) -> None:
+        """Make the environment and reset it."""
+        served = session.served
+        await served.setup()
+        environment = session.environment = served.make()
+        environment.row, environment.data, environment.seed = session.row, data, seed
+        if served.resets:
+            message = await running.call(
+                self.threads,
+                partial(environment.reset, session.row),
+                is_async=served.reset_is_async,
+                timeout_s=environment.tool_timeout_s,
+            )
+            if message is not None:
+                if not isinstance(message, str):
+                    raise TypeError(f"reset returned {type(message).__name__}, not a string or None")
+                session.prompt = [*session.row.prompt, {"role": "user", "content": clean_text(message)}]
+        session.offered = served.offered(environment, session.row)
+        session.tools = tuple(tool for _, tool in session.offered.values())
+
+    def _abort(self, session: Session, error: BaseException) -> None:
+        """A seed that broke or was given up: nothing of it stays. Raises `Refused` where our side broke."""
+        self.slots.give()
+        environment, session.environment = session.environment, None
+        if environment is not None and type(environment).close is not Environment.close:
+            asyncio.get_running_loop().create_task(close_environment(environment, session.id))
+        failure = assign(ours(error), session.served.name, Stage.SEED)
+        session.state = SessionState.FAILED
+        self.failures.record(session.served.name, session.id, failure, error)
+        raise Refused(Code.SESSION_FAILED, "The session could not be started.", failure=failure) from error
+
+    # ---- finding
+
+    def get(self, handle: str, served: Served, owner: str = "") -> Session:
+        """The session of a handle. Raises `Refused` that says what became of it."""
+        session = self.store.get(handle)
+        if session is None or session.served is not served or session.owner != owner:
+            raise gone(self._gone.get(handle) or Code.SESSION_LOST)
+        return session
+
+    def of_caller(self, served: Served, owner: str, caller_id: str) -> Session | None:
+        return self.store.of_caller((served.name, owner, caller_id))
+
+    async def close(self, session: Session) -> None:
+        await session.close()
+        self._forget(session, Code.SESSION_CLOSED)
+
+    def _forget(self, session: Session, code: Code) -> None:
+        self.store.drop(session.handle, session.caller)
+        self._ended.pop(session.handle, None)
+        self._gone.put(session.handle, code)
+        if session.caller is not None:
+            self._used_ids.put(session.caller, True)
+
+    # ---- sweeping
+
+    def _watch(self) -> None:
+        if self._sweeper is None or self._sweeper.done():
+            self._sweeper = asyncio.get_running_loop().create_task(self._sweep_for_ever())
+
+    async def _sweep_for_ever(self) -> None:
+        """One sweeper a process; ends when no session is left, so that an idle process is idle."""
+        period_s = min(max(self.limits.idle_timeout_s / 20, 0.05), 5.0)
+        while len(self.store):
+            await asyncio.sleep(period_s)
+            self.sweep()
+
+    def sweep(self) -> int:
+        """Expire what is over its limits; answers how many sessions were reclaimed."""
+        now, reclaimed = self.now(), 0
+        for session in self.store:
+            if session.in_flight:
+                continue
+            idle = not session.sockets and now - session.last_used > self.limits.idle_timeout_s
+            old = now - session.created > self.limits.lifetime_s
+            if not (idle or old):
+                continue
+            if session.state in LIVE:
+                limit = (
+                    f"{self.limits.idle_timeout_s:g} s idle"
+                    if idle
+                    else f"{self.limits.lifetime_s:g} s lifetime"
+                )
+                session.expire(f"past the limit of {limit}")
+                self.metrics.reclaimed(session)
+                reclaimed += 1
+            self._forget(session, Code.SESSION_EXPIRED)
+        return reclaimed
+
+    # ---- draining
+
+    async def drain(self, grace_s: float = 30.0) -> int:
+        """Stop seeding, finish calls in flight, fail what is left; answers how many sessions were failed."""
+        self._draining = True
+        self.slots.refuse_all()
+        deadline = self.now() + grace_s
+        while self.now() < deadline and any(session.in_flight for session in self.store):
+            await asyncio.sleep(0.02)
+        left = [session for session in self.store if session.state in LIVE]
+        for session in left:
+            session.fail(Failure(FailureKind.SESSION_LOST, "the server was shut down", Stage.DRAIN))
+        if self._sweeper is not None:
+            self._sweeper.cancel()
+        await closing_done()
+        self.threads.close()
+        if left:
+            logger.warning("shut down with %d live sessions; they count as failed", len(left))
+        return len(left)
+
+    # ---- the Host of every session
+
+    def now(self) -> float:
+        return time.monotonic()
+
+    def called(self, session: Session, code: Code, seconds: float) -> None:
+        self.metrics.called(session, code, seconds)
+
+    def verified(self, session: Session, seconds: float) -> None:
+        self.metrics.verified(session, seconds)
+
+    def failed(self, session: Session, failure: Failure, error: BaseException | None) -> None:
+        self.failures.record(session.served.name, session.id, failure, error)
+
+    def settled(self, session: Session) -> None:
+        self.slots.give()
+        self._ended[session.handle] = session
+        if len(self._ended) > KEPT_OUTCOMES:
+            self._forget(next(iter(self._ended.values())), Code.SESSION_EXPIRED)
+
+
+def choose_row(served: Served, request: SeedRequest) -> Row:
+    """The row a request without one means. Raises `RowError`."""
+    if request.index is None and request.split is None:
+        return served.rows.choose(request.seed)
+    split = request.split if request.split is not None else next(iter(served.rows.splits), "")
+    return served.rows.get(split, request.index or 0)
+
+
+def fingerprint(request: SeedRequest) -> bytes:
+    """Tells two seeds of one caller-chosen id apart."""
+    row = None if request.row is None else request.row.to_json()
+    text = orjson.dumps([row, request.split, request.index, request.seed], default=repr)
+    return hashlib.blake2b(text, digest_size=16).digest()

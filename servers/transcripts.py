@@ -1,0 +1,122 @@
+"""The client's transcript beside the server's own log: reading it, and saying where the two disagree."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from .types import CallRecord, Message, text_of
+
+MAX_DISAGREEMENTS = 10
+
+
+def chat_messages(items: Iterable[Any]) -> list[Message]:
+    """Chat messages from chat messages or Responses API items (which may be mixed).
+
+    Token ids and log-probabilities are left behind; consecutive function calls become one assistant message.
+    """
+    messages: list[Message] = []
+    for item in items:
+        if not isinstance(item, Mapping):
+            continue
+        kind = item.get("type")
+        if kind == "function_call":
+            _add_call(messages, item)
+        elif kind == "function_call_output":
+            output = item.get("output")
+            text = output if isinstance(output, str) else text_of(output)
+            messages.append({"role": "tool", "tool_call_id": item.get("call_id"), "content": text})
+        elif isinstance(item.get("role"), str):
+            messages.append({key: value for key, value in item.items() if key in _MESSAGE_KEYS})
+    return messages
+
+
+_MESSAGE_KEYS = frozenset({"role", "content", "tool_calls", "tool_call_id", "name"})
+
+
+def _add_call(messages: list[Message], item: Mapping[str, Any]) -> None:
+    call = {
+        "id": item.get("call_id"),
+        "type": "function",
+        "function": {"name": item.get("name"), "arguments": item.get("arguments")},
+    }
+    last = messages[-1] if messages else {}
+    if last.get("role") == "assistant" and (last.get("tool_calls") or not last.get("content")):
+        last.setdefault("tool_calls", []).append(call)
+    else:
+        messages.append({"role": "assistant", "content": "", "tool_calls": [call]})
+
+
+def disagreements(messages: Sequence[Message], calls: Sequence[CallRecord]) -> tuple[str, ...]:
+    """Where the client's messages and the server's log differ; empty when the client sent no calls at all.
+
+    Calls that never reach a server (a name that was not listed, arguments that were no object) are the
+    client's own affair; a call or a result that only one side knows is said.
+    """
+    claimed = _claimed(messages)
+    if not claimed:
+        return ()
+    found: list[str] = []
+    position = 0
+    for number, call in enumerate(calls, 1):
+        index = _find(claimed, position, call)
+        if index is None:
+            found.append(f"call {number} ({call.name}) is in the server's log but not in the transcript")
+            continue
+        position = index + 1
+        shown = claimed[index][2]
+        if shown is not None and not _same_text(shown, call.result.plain()):
+            found.append(f"the result of call {number} ({call.name}) differs from the server's")
+    known = {call.name for call in calls}
+    made = sum(1 for name, _, _ in claimed if name in known)
+    logged = len(calls)
+    if made > logged:
+        found.append(f"the transcript claims {made} calls, the server logged {logged}")
+    return tuple(found[:MAX_DISAGREEMENTS])
+
+
+def _claimed(messages: Sequence[Message]) -> list[tuple[str, Any, str | None]]:
+    """(name, arguments, result text or None) of every call in the messages, in order."""
+    results = {
+        message.get("tool_call_id"): text_of(message.get("content"))
+        for message in messages
+        if message.get("role") == "tool"
+    }
+    claimed = []
+    for message in messages:
+        for call in message.get("tool_calls") or ():
+            function = call.get("function") if isinstance(call, Mapping) else None
+            if isinstance(function, Mapping):
+                text = results.get(call.get("id"))
+                claimed.append((str(function.get("name")), _decoded(function.get("arguments")), text))
+    return claimed
+
+
+def _find(claimed: Sequence[tuple[str, Any, str | None]], start: int, call: CallRecord) -> int | None:
+    arguments = call.arguments or {}
+    for index in range(start, len(claimed)):
+        name, said, _ = claimed[index]
+        if name == call.name and (said or {}) == arguments:
+            return index
+    return None
+
+
+def _decoded(arguments: Any) -> Any:
+    """Arguments as an object; a doubly encoded object is unwrapped once, as the adapters do."""
+    for _ in range(2):
+        if not isinstance(arguments, str):
+            break
+        try:
+            arguments = json.loads(arguments)
+        except ValueError:
+            return None
+    return arguments
+
+
+def _same_text(shown: str, logged: str) -> bool:
+    """Equal, or the client cut a long result: then its kept beginning or end must be the server's."""
+    if shown == logged:
+        return True
+    edge = min(len(shown), 200) // 2
+    return 0 < len(shown) < len(logged) and (shown[:edge] == logged[:edge] or shown[-edge:] == logged[-edge:])

@@ -92,9 +92,7 @@ class Refused(Exception):
 
 
 UNAVAILABLE = Answer(Code.SESSION_FAILED, ToolResult("The tool is unavailable.", is_error=True))
-ENDED = Answer(
-    Code.SESSION_VERIFIED, ToolResult("The episode has ended; this call changed nothing.", is_error=True)
-)
+ENDED = Answer(Code.SESSION_VERIFIED, ToolResult("The episode has ended; this call changed nothing.", is_error=True))
 KEY_REUSED = Answer(
     Code.KEY_REUSED, ToolResult("This idempotency key belongs to another call of the session.", is_error=True)
 )

@@ -26,36 +26,10 @@ TimeoutBlame = Literal["session", "policy"]
 
 #: Names that are routes or control calls on some wire; a tool may not have one of them.
 RESERVED_NAMES = frozenset(
-    [
-        "seed_session",
-        "verify",
-        "close_session",
-        "end_turn",
-        "aggregate_metrics",
-        "reverify_mode",
-        "health",
-        "healthz",
-        "livez",
-        "readyz",
-        "mcp",
-        "ws",
-        "reset",
-        "step",
-        "state",
-        "schema",
-        "metadata",
-        "list_environments",
-        "splits",
-        "tasks",
-        "num_tasks",
-        "task",
-        "task_range",
-        "list_tools",
-        "call_tool",
-        "web",
-        "docs",
-        "openapi.json",
-    ]
+    {"seed_session", "verify", "close_session", "end_turn", "aggregate_metrics", "reverify_mode"}
+    | {"health", "healthz", "livez", "readyz", "mcp", "ws", "web", "docs", "metrics", "environments"}
+    | {"reset", "step", "state", "schema", "metadata", "list_environments", "list_tools", "call_tool"}
+    | {"splits", "tasks", "num_tasks", "task", "task_range"}
 )
 TOOL_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
 
@@ -230,9 +204,7 @@ def _collect(cls: type[Environment]) -> Iterator[ToolSpec]:
             if key in methods and not hasattr(vars(base)[key], "__gymwire_tool__"):
                 del methods[key]  # overridden without the mark: not a tool any more
     candidates = [(method, method.__gymwire_tool__, True) for method in methods.values()]
-    candidates += [
-        (function, getattr(function, "__gymwire_tool__", _Mark()), False) for function in cls.tools
-    ]
+    candidates += [(function, getattr(function, "__gymwire_tool__", _Mark()), False) for function in cls.tools]
     for function, mark, bound in candidates:
         spec = _spec(cls, function, mark, bound)
         if spec.tool.name in seen:
@@ -244,15 +216,11 @@ def _collect(cls: type[Environment]) -> Iterator[ToolSpec]:
 def _spec(cls: type[Environment], function: Callable[..., Any], mark: _Mark, bound: bool) -> ToolSpec:
     name = mark.name or function.__name__
     if name in RESERVED_NAMES:
-        raise DefinitionError(
-            f"{cls.__name__}: a tool may not be called {name!r}: a route or control call is"
-        )
+        raise DefinitionError(f"{cls.__name__}: a tool may not be called {name!r}: a route or control call is")
     if not TOOL_NAME.fullmatch(name):
         raise DefinitionError(f"{cls.__name__}: tool name {name!r} must match {TOOL_NAME.pattern}")
     if mark.timeout not in ("session", "policy"):
-        raise DefinitionError(
-            f'{cls.__name__}.{name}: timeout is "session" or "policy", not {mark.timeout!r}'
-        )
+        raise DefinitionError(f'{cls.__name__}.{name}: timeout is "session" or "policy", not {mark.timeout!r}')
     check = ArgumentCheck(function, skip_self=bound)
     return ToolSpec(
         tool=Tool(name, check.description, check.parameters),

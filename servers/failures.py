@@ -76,9 +76,7 @@ class FailureLog:
     def __init__(self) -> None:
         self.observers: list[Callable[[str, Failure], None]] = []
 
-    def record(
-        self, environment: str, session_id: str, failure: Failure, error: BaseException | None
-    ) -> None:
+    def record(self, environment: str, session_id: str, failure: Failure, error: BaseException | None) -> None:
         logger.error(
             "session %s of %s failed: %s at %s%s: %s",
             session_id,
@@ -87,9 +85,7 @@ class FailureLog:
             failure.stage,
             f" in {failure.tool}" if failure.tool else "",
             failure.reason,
-            exc_info=error
-            if error is not None and not isinstance(error, SessionFailure | ToolTimeout)
-            else None,
+            exc_info=error if error is not None and not isinstance(error, SessionFailure | ToolTimeout) else None,
         )
         for observe in self.observers:
             observe(environment, failure)

@@ -50,9 +50,7 @@ def clean_text(text: str) -> str:
     """Encodable as UTF-8 on every wire, and of bounded size."""
     if len(text) > MAX_RESULT_CHARACTERS:
         total = len(text)
-        text = (
-            f"{text[:MAX_RESULT_CHARACTERS]}\n[cut: the first {MAX_RESULT_CHARACTERS} of {total} characters]"
-        )
+        text = f"{text[:MAX_RESULT_CHARACTERS]}\n[cut: the first {MAX_RESULT_CHARACTERS} of {total} characters]"
     if text.isascii():
         return text
     return text.encode("utf-8", "replace").decode()

@@ -162,9 +162,7 @@ def draw_rows(
         yield _draw_new(draw, rng, index, split == "eval", seen)
 
 
-def _draw_new(
-    draw: Callable[[Random, int], Row], rng: Random, index: int, for_eval: bool, seen: set[bytes]
-) -> Row:
+def _draw_new(draw: Callable[[Random, int], Row], rng: Random, index: int, for_eval: bool, seen: set[bytes]) -> Row:
     for _ in range(MAX_REDRAWS):
         row = draw(rng, index)
         digest = sha256(row_line(row, ())).digest()
@@ -183,9 +181,7 @@ class RowSource:
     A file is one split, named after the file where that is a split's name (`eval.jsonl`), else "train".
     """
 
-    def __init__(
-        self, environment_class: type[Environment], rows_file: str | os.PathLike[str] | None = None
-    ) -> None:
+    def __init__(self, environment_class: type[Environment], rows_file: str | os.PathLike[str] | None = None) -> None:
         self._environment = environment_class
         self._file = None if rows_file is None else Path(rows_file)
         self._loaded: dict[str, tuple[Row, ...]] = {}

@@ -156,9 +156,7 @@ class Threads:
             if job.finished or job.given_up:
                 return
             job.given_up = True
-            if (
-                job.started is not None
-            ):  # its thread is stuck: it no longer counts, and leaves when it returns
+            if job.started is not None:  # its thread is stuck: it no longer counts, and leaves when it returns
                 self._outstanding -= 1
                 self._threads -= 1
                 self._start_if_short()
@@ -185,9 +183,7 @@ class Threads:
 class _Job:
     __slots__ = ("_call", "finished", "future", "given_up", "loop", "started", "timeout_s", "timer")
 
-    def __init__(
-        self, function: Callable[[], Any], loop: asyncio.AbstractEventLoop, timeout_s: float
-    ) -> None:
+    def __init__(self, function: Callable[[], Any], loop: asyncio.AbstractEventLoop, timeout_s: float) -> None:
         self._call = partial(contextvars.copy_context().run, function)
         self.loop, self.timeout_s = loop, timeout_s
         self.future: asyncio.Future[Any] = loop.create_future()

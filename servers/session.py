@@ -177,8 +177,10 @@ class Session:
         environment = self.environment
         assert environment is not None
         limit_s = spec.timeout_s or environment.tool_timeout_s
+        before: Environment | None = None
         try:
-            before = snapshot(environment) if spec.timeout_blame == "policy" else None
+            if spec.timeout_blame == "policy":
+                before = snapshot(environment)
             tool = partial(spec.function, environment) if spec.bound else spec.function
             call = partial(tool, **keywords)
             value = await running.call(self.host.threads, call, is_async=spec.is_async, timeout_s=limit_s)

@@ -78,9 +78,7 @@ class Sessions:
 
     # ---- seeding
 
-    async def seed(
-        self, served: Served, request: SeedRequest, *, owner: str = "", wire: str = "local"
-    ) -> Session:
+    async def seed(self, served: Served, request: SeedRequest, *, owner: str = "", wire: str = "local") -> Session:
         """Begin an episode. Raises `Refused`. Cancelling it leaves the queue and frees what was taken."""
         if self._draining:
             raise Refused(Code.DRAINING, "This server is shutting down.", retry_after_s=RETRY_AFTER_S)
@@ -221,11 +219,7 @@ class Sessions:
             if not (idle or old):
                 continue
             if session.state in LIVE:
-                limit = (
-                    f"{self.limits.idle_timeout_s:g} s idle"
-                    if idle
-                    else f"{self.limits.lifetime_s:g} s lifetime"
-                )
+                limit = f"{self.limits.idle_timeout_s:g} s idle" if idle else f"{self.limits.lifetime_s:g} s lifetime"
                 session.expire(f"past the limit of {limit}")
                 self.metrics.reclaimed(session)
                 reclaimed += 1

@@ -117,9 +117,7 @@ class _Parser:
                 raise BadExpression("a closing bracket is missing")
             return value
         if not token or not token[0].isdigit():
-            raise BadExpression(
-                f"a number was expected, not {token!r}" if token else "the expression is incomplete"
-            )
+            raise BadExpression(f"a number was expected, not {token!r}" if token else "the expression is incomplete")
         return _bounded(Fraction(token.replace(",", ".")))
 
 

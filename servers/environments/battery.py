@@ -88,10 +88,7 @@ def _values(unit: Unit, prices: Sequence[int], sign: int) -> list[list[int]]:
         rest = values[-1]
         gain = {move: sign * unit.cents(move, price) for move in range(-unit.power, unit.power + 1)}
         values.append(
-            [
-                max(gain[m] + rest[stored + m] for m in _moves(unit, stored))
-                for stored in range(unit.capacity + 1)
-            ]
+            [max(gain[m] + rest[stored + m] for m in _moves(unit, stored)) for stored in range(unit.capacity + 1)]
         )
     return values[::-1]
 
@@ -135,9 +132,7 @@ def _prompt(unit: Unit, prices: Sequence[int]) -> str:
 def read_prompt(row: Row) -> tuple[Unit, tuple[int, ...]]:
     """The unit and the prices, as any reader of the prompt can know them."""
     about, table = row.prompt[-1]["content"].split("Prices in EUR/MWh by hour: ")
-    power, capacity, efficiency = (
-        int(number) for number in re.findall(r"(\d+) ?(?:MWh (?:an|and)|%)", about)
-    )
+    power, capacity, efficiency = (int(number) for number in re.findall(r"(\d+) ?(?:MWh (?:an|and)|%)", about))
     return Unit(power, capacity, efficiency), tuple(int(item.split(":")[1]) for item in table.split())
 
 
@@ -180,9 +175,7 @@ class Battery(Environment):
     policies = {"random": random, "rule": rule, "oracle": oracle}
 
     class Data(BaseModel):
-        prices: Annotated[
-            list[Annotated[int, Field(ge=-10_000, le=10_000)]], Field(min_length=24, max_length=24)
-        ]
+        prices: Annotated[list[Annotated[int, Field(ge=-10_000, le=10_000)]], Field(min_length=24, max_length=24)]
         power: Annotated[int, Field(ge=1, le=50)]  # the programme's work grows with power times capacity
         capacity: Annotated[int, Field(ge=1, le=200)]
         efficiency: Annotated[int, Field(ge=1, le=100)]

@@ -24,9 +24,7 @@ T = TypeVar("T")
 
 JSON_TYPE = (b"content-type", b"application/json")
 TEXT_TYPE = (b"content-type", b"text/plain; charset=utf-8")
-CODE_HEADERS: dict[Code, tuple[bytes, bytes]] = {
-    code: (b"x-gymwire-code", code.value.encode()) for code in Code
-}
+CODE_HEADERS: dict[Code, tuple[bytes, bytes]] = {code: (b"x-gymwire-code", code.value.encode()) for code in Code}
 
 
 class ClientLeft(Exception):

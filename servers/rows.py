@@ -128,7 +128,7 @@ def write_rows(path: str | os.PathLike[str], lines: Iterable[bytes]) -> int:
 def generated_rows(
     environment: type[Environment], split: str, count: int | None = None, seed: int = 0
 ) -> Iterator[Row]:
-    """What `rows` yields, at most `count`; raises `RowError` for a split it lacks or a standard size without end."""
+    """What `rows` yields, at most `count`; raises `RowError` for an unknown split or a standard size without end."""
     _known_split(split, _splits_of(environment))
     if count is not None and count < 0:
         raise RowError(f"a count of rows cannot be negative, got {count}")
@@ -139,8 +139,8 @@ def generated_rows(
     for position, row in enumerate(rows):
         if position == MAX_GENERATED_ROWS:
             raise RowError(
-                f"{environment.name}: `rows` yields more than {MAX_GENERATED_ROWS:,} rows for split {split!r} "
-                "when count is None; give the split a standard size"
+                f"{environment.name}: `rows` yields more than {MAX_GENERATED_ROWS:,} rows for split "
+                f"{split!r} when count is None; give the split a standard size"
             )
         yield row
 

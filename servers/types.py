@@ -181,16 +181,30 @@ class Ending(StrEnum):
 
 
 class FailureKind(StrEnum):
-    """NeMo Gym's public vocabulary; an environment's own kinds read `<environment>:<kind>`."""
+    """NeMo Gym's public vocabulary (0.7.0); an environment's own kinds read `<environment>:<kind>`."""
 
+    TRANSPORT_UNREACHABLE = "transport_unreachable"
+    TRANSPORT_PEER_DROP = "transport_peer_drop"
+    TRANSPORT_TIMEOUT = "transport_timeout"
+    TRANSPORT_LOCAL_RESOURCE = "transport_local_resource"
+    AGENT_RUN_ERROR = "agent_run_error"
+    AGENT_REQUEST_FAILED = "agent_request_failed"
+    AGENT_TIMEOUT = "agent_timeout"
+    AGENT_COMMAND_NOT_ALLOWED = "agent_command_not_allowed"
+    JUDGE_FAILED = "judge_failed"
+    JUDGE_UNPARSEABLE = "judge_unparseable"
+    VERIFIER_ERROR = "verifier_error"
+    PROVIDER_UNAVAILABLE = "provider_unavailable"
+    PROVIDER_QUOTA_EXHAUSTED = "provider_quota_exhausted"
+    PROVIDER_OOM_KILLED = "provider_oom_killed"
     SESSION_LOST = "session_lost"
     SESSION_EXPIRED = "session_expired"
-    VERIFIER_ERROR = "verifier_error"
-    JUDGE_FAILED = "judge_failed"
-    PROVIDER_UNAVAILABLE = "provider_unavailable"
-    PROVIDER_OOM_KILLED = "provider_oom_killed"
-    TRANSPORT_TIMEOUT = "transport_timeout"
-    TRANSPORT_PEER_DROP = "transport_peer_drop"
+    SESSION_RELEASE_FAILED = "session_release_failed"
+    CANCELLED = "cancelled"
+    KILL_SHAPED = "kill_shaped"
+    SHUTDOWN = "shutdown"
+    PERSISTENCE_FAILED = "persistence_failed"
+    COHORT_INCOMPLETE = "cohort_incomplete"
 
 
 class Stage(StrEnum):

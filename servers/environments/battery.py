@@ -7,8 +7,9 @@ The last feasible plan counts. Its reward lies on a line through fixed points of
     0.2   a plan that earns nothing, such as holding all day
     1     the day's optimum, found by a dynamic programme over whole MWh
 
-so every feasible plan beats having none, and every plan that loses money is below holding. On a day whose optimum
-is to earn nothing, a plan that earns nothing scores 1. Money is counted in whole cents: the optimum scores exactly 1.
+so every feasible plan beats having none, and every plan that loses money is below holding. On a day whose
+optimum is to earn nothing, a plan that earns nothing scores 1. Money is counted in whole cents, so that the
+optimum scores exactly 1.
 """
 
 from __future__ import annotations
@@ -104,10 +105,8 @@ def score(unit: Unit, prices: tuple[int, ...], plan: Plan | None) -> dict[str, f
     earned = earned_cents(unit, prices, plan)
     worst, best = bounds_cents(unit, prices)
     if earned < 0:
-        profit = -(HOLDING - WORST) * (earned / worst)
-    else:
-        profit = (1 - HOLDING) * (earned / best if best else 1.0)
-    return {"feasible": HOLDING, "profit": profit}
+        return {"feasible": HOLDING, "profit": (WORST - HOLDING) * (earned / worst)}
+    return {"feasible": HOLDING, "profit": (1 - HOLDING) * (earned / best if best else 1.0)}
 
 
 def draw(rng: Random, index: int) -> Row:
@@ -121,10 +120,11 @@ def draw(rng: Random, index: int) -> Row:
 def _prompt(unit: Unit, prices: Sequence[int]) -> str:
     table = " ".join(f"{hour}:{price}" for hour, price in enumerate(prices))
     return (
-        f"Plan one day of a battery. It moves at most {unit.power} MWh an hour, stores at most {unit.capacity} MWh "
-        f"and starts empty. Charging buys at the hour's price; of the energy discharged {unit.efficiency}% is sold "
-        "at the hour's price. Energy left at the end is worth nothing. Earn as much as possible: hand in 24 whole "
-        "numbers of MWh, positive to charge, negative to discharge, 0 to hold.\n"
+        f"Plan one day of a battery. It moves at most {unit.power} MWh an hour, stores at most {unit.capacity} "
+        "MWh and starts empty. Charging buys at the hour's price; of the energy discharged "
+        f"{unit.efficiency}% is sold at the hour's price. Energy left at the end is worth nothing. "
+        "Earn as much as possible: hand in 24 whole numbers of MWh, positive to charge, negative to discharge, "
+        "0 to hold.\n"
         f"Prices in EUR/MWh by hour: {table}"
     )
 
@@ -148,7 +148,7 @@ def random(row: Row, rng: Random) -> Script:
 
 
 def rule(row: Row, rng: Random) -> Script:
-    """Fills up once in the cheapest hours before 16, sells in the dearest ones after; holds if that would lose."""
+    """Fills up once in the cheapest hours before 16, sells in the dearest ones after; holds if that loses."""
     unit, prices = read_prompt(row)
     hours = unit.capacity // unit.power
     buy = sorted(range(16), key=lambda hour: prices[hour])[:hours]
@@ -167,12 +167,15 @@ def oracle(row: Row, rng: Random) -> Script:
     return "Done."
 
 
+POLICIES = {"random": random, "rule": rule, "oracle": oracle}
+
+
 class Battery(Environment):
     """Trade one day of a battery in the day-ahead market, as close to the optimum as possible."""
 
     splits = tuple(SIZES)
     max_turns = 4
-    policies = {"random": random, "rule": rule, "oracle": oracle}
+    policies = POLICIES
 
     class Data(BaseModel):
         prices: Annotated[list[Annotated[int, Field(ge=-10_000, le=10_000)]], Field(min_length=24, max_length=24)]

@@ -1,7 +1,7 @@
 """Checkout: fill a basket so that it costs exactly the budget, then pay.
 
-There is one piece of each article. What costs more than the budget cannot be paid. A paid basket scores
-0.3 times the share of the budget that was spent, and 0.7 more when nothing is left of it; an unpaid one scores 0.
+There is one piece of each article. What costs more than the budget cannot be paid. A paid basket scores 0.3
+times the share of the budget that was spent, and 0.7 more when that is all of it; an unpaid one scores 0.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ..types import Json, Row, Transcript
 
 SIZES = {"train": 512, "eval": 128}
 FILLED, EXACT = 0.3, 0.7
-ARTICLES = ("apple", "bread", "cheese", "dates", "eggs", "flour", "grapes", "honey", "juice", "kale", "lemon", "milk")
+ARTICLES = ("apple", "bread", "cheese", "dates", "eggs", "flour", "grapes", "honey", "juice", "kale", "milk")
 
 
 def solve(prices: Mapping[str, int], budget: int) -> list[str] | None:
@@ -43,8 +43,8 @@ def draw(rng: Random, index: int) -> Row:
 def _prompt(prices: Mapping[str, int], budget: int) -> str:
     table = "\n".join(f"{sku} {euros(price)}" for sku, price in prices.items())
     return (
-        f"Fill the basket so that it costs exactly {euros(budget)} EUR, then pay. There is one piece of each article. "
-        f"Articles and their prices in EUR:\n{table}"
+        f"Fill the basket so that it costs exactly {euros(budget)} EUR, then pay. There is one piece of each "
+        f"article. Articles and their prices in EUR:\n{table}"
     )
 
 
@@ -91,12 +91,15 @@ def oracle(row: Row, rng: Random) -> Script:
     return "Done."
 
 
+POLICIES = {"random": random, "rule": rule, "oracle": oracle}
+
+
 class Checkout(Environment):
     """Fill the basket so that it costs exactly the budget, then pay."""
 
     splits = tuple(SIZES)
     max_turns = 16
-    policies = {"random": random, "rule": rule, "oracle": oracle}
+    policies = POLICIES
 
     class Data(BaseModel):
         prices: dict[str, Annotated[int, Field(gt=0)]]  # cents

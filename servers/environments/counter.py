@@ -58,12 +58,15 @@ def _step(gap: int) -> int:
     return max(-STEP, min(STEP, gap))
 
 
+POLICIES = {"random": random, "rule": rule, "oracle": oracle}
+
+
 class Counter(Environment):
     """Bring a hidden counter to exactly the target."""
 
     splits = tuple(SIZES)
     max_turns = 8
-    policies = {"random": random, "rule": rule, "oracle": oracle}
+    policies = POLICIES
 
     class Data(BaseModel):
         start: int

@@ -1,8 +1,8 @@
 """Ledger: find the facts, do the arithmetic, hand in one amount. Prompts are in German and in English.
 
-Facts are private: only `lookup` shows one, by its entry's exact name, and some are named by another fact alone.
-0.8 of the reward is a strict verdict on the amount (to the cent, no tolerance), 0.2 the share of the needed
-facts that were looked up. Without `submit` there is no verdict.
+Facts are private: only `lookup` shows one, by its entry's name, and some are named by another fact alone. 0.8
+of the reward is a strict verdict on the amount (to the cent, no tolerance), 0.2 the share of the needed facts
+that were looked up. Without `submit` the verdict is 0.
 """
 
 from __future__ import annotations
@@ -26,6 +26,8 @@ from .ledger_texts import LANGUAGES, Texts
 
 SIZES = {"train": 512, "eval": 128}
 ANSWER, EVIDENCE = 0.8, 0.2
+#: Cents that a branch may book, least and most; the revenue always covers the rest.
+BRANCH_LIMITS = {"revenue": (900_000, 2_000_000), "wages": (200_000, 600_000), "rent": (50_000, 250_000)}
 
 
 @dataclass
@@ -104,16 +106,17 @@ def _discount(rng: Random, texts: Texts) -> Task:
 def _balance(rng: Random, texts: Texts) -> Task:
     town, other = rng.sample(texts.towns, 2)
 
-    def branch(place: str, revenue: int, wages: int, rent: int) -> dict[str, str]:
-        amounts = {"revenue": revenue, "wages": wages, "rent": rent}
-        return {texts.entries[key].format(place): texts.euros(cents) for key, cents in amounts.items()}
-
-    revenue, wages, rent = rng.randint(900_000, 2_000_000), rng.randint(200_000, 600_000), rng.randint(50_000, 250_000)
-    needed = branch(town, revenue, wages, rent)
-    others = branch(other, rng.randint(900_000, 2_000_000), rng.randint(200_000, 600_000), rng.randint(50_000, 250_000))
+    amounts = {place: [rng.randint(*limits) for limits in BRANCH_LIMITS.values()] for place in (town, other)}
+    named = {
+        texts.entries[key].format(place): texts.euros(cents)
+        for place in (town, other)
+        for key, cents in zip(BRANCH_LIMITS, amounts[place], strict=True)
+    }
+    needed = [texts.entries[key].format(town) for key in BRANCH_LIMITS]
+    revenue, wages, rent = amounts[town]
     expression = f"{_number(revenue)}-{_number(wages)}-{_number(rent)}"
     question = texts.questions["balance"].format(town=town)
-    return Task(question, needed | others, list(needed), expression, revenue - wages - rent, {})
+    return Task(question, named, needed, expression, revenue - wages - rent, {})
 
 
 def _shares(rng: Random, texts: Texts) -> Task:
@@ -157,7 +160,7 @@ def random(row: Row, rng: Random) -> Script:
 
 
 def rule(row: Row, rng: Random) -> Script:
-    """Looks up what the question speaks of and subtracts the other amounts from the largest, whatever was asked."""
+    """Looks up what the question speaks of and subtracts the other amounts from the largest, always."""
     prompt = row.prompt[-1]["content"]
     question = prompt.split("\n")[0]
     amounts = []
@@ -179,12 +182,15 @@ def oracle(row: Row, rng: Random) -> Script:
     return "Done."
 
 
+POLICIES = {"random": random, "rule": rule, "oracle": oracle}
+
+
 class Ledger(Environment):
     """Look up facts in a ledger, calculate, and hand in the amount that was asked for."""
 
     splits = tuple(SIZES)
     max_turns = 12
-    policies = {"random": random, "rule": rule, "oracle": oracle}
+    policies = POLICIES
 
     class Data(BaseModel):
         language: Literal["de", "en"]

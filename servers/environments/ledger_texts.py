@@ -47,8 +47,8 @@ ENGLISH = Texts(
         "shares": "The costs of the project {project} are shared equally among its partners. "
         "How much does each of them pay?",
     },
-    frame="{question}\nThe ledger has the entries {names}, and others that they lead to. Read entries with `lookup`, "
-    "do arithmetic with `calculator`, and hand in the amount in EUR with `submit`.",
+    frame="{question}\nThe ledger has the entries {names}, and others that they lead to. Read entries with "
+    "`lookup`, do arithmetic with `calculator`, and hand in the amount in EUR with `submit`.",
     towns=("Bristol", "Leeds", "Norwich", "Exeter", "York", "Cardiff", "Dundee", "Oxford"),
     articles=("coffee", "candles", "lamps", "blankets", "mugs", "ropes", "paper", "soap"),
     customers=("Anchor Inn", "Lake Hotel", "Old Mill", "Corner Bakery", "Harbour Café", "Garden School"),
@@ -75,17 +75,17 @@ GERMAN = Texts(
     questions={
         "order": "Eine Bestellung {article} geht nach {town}. Was kostet sie insgesamt? "
         "Der Preis gilt je Stück, die Lieferung wird einmal bezahlt.",
-        "discount": "Der Kunde {customer} bezahlt die Rechnung {number} abzüglich des Rabatts seiner Rabattgruppe. "
-        "Wie viel ist zu zahlen?",
+        "discount": "Der Kunde {customer} bezahlt die Rechnung {number} abzüglich des Rabatts seiner "
+        "Rabattgruppe. Wie viel ist zu zahlen?",
         "balance": "Was bleibt vom Umsatz der Filiale {town} nach Löhnen und Miete?",
         "shares": "Die Kosten des Projekts {project} werden zu gleichen Teilen auf die Partner verteilt. "
         "Wie viel zahlt jeder von ihnen?",
     },
-    frame="{question}\nDas Kassenbuch hat die Einträge {names} und weitere, auf die sie verweisen. Lies Einträge mit "
-    "`lookup`, rechne mit `calculator` und gib den Betrag in EUR mit `submit` ab.",
+    frame="{question}\nDas Kassenbuch hat die Einträge {names} und weitere, auf die sie verweisen. Lies Einträge "
+    "mit `lookup`, rechne mit `calculator` und gib den Betrag in EUR mit `submit` ab.",
     towns=("Köln", "Lübeck", "Leipzig", "Fürth", "Trier", "Görlitz", "Emden", "Ulm"),
     articles=("Kaffee", "Kerzen", "Lampen", "Decken", "Becher", "Seile", "Papier", "Seife"),
-    customers=("Gasthof Anker", "Hotel Seeblick", "Alte Mühle", "Bäckerei am Eck", "Café Süd", "Gartenschule"),
+    customers=("Gasthof Anker", "Hotel Seeblick", "Alte Mühle", "Bäckerei am Eck", "Café Süd", "Waldschule"),
     projects=("Dach", "Brunnen", "Halle", "Brücke", "Obstgarten", "Hafen", "Turm", "Bücherei"),
     pieces="{} Stück",
     partners="{} Partner",

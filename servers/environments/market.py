@@ -1,8 +1,8 @@
 """A seeded model of day-ahead electricity prices, for `battery`: one day is 24 whole EUR/MWh.
 
 It has the shape of real days: a morning and an evening peak, a dip at noon that grows with the sun, lower
-weekends, windy days that press everything down, negative hours where sun or wind meets little demand, and now and
-then a spike. Only + - * / are used, so a seed gives the same day on every machine.
+weekends, windy days that press everything down, negative hours where sun or wind meets little demand, and now
+and then a spike. Only + - * / are used, so a seed gives the same day on every machine.
 """
 
 from __future__ import annotations

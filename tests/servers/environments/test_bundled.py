@@ -1,0 +1,115 @@
+"""What holds for every bundled environment: its rows, its datasets, its scripted policies."""
+
+from __future__ import annotations
+
+import json
+import re
+from itertools import islice
+from pathlib import Path
+from statistics import mean
+from typing import Any
+
+import pytest
+from gymwire.servers import Environment, Row
+from gymwire.servers.environments.battery import Battery
+from gymwire.servers.environments.checkout import Checkout
+from gymwire.servers.environments.counter import Counter
+from gymwire.servers.environments.ledger import Ledger
+from gymwire.servers.rows import generated_lines, read_rows
+
+DATASETS = Path(__file__).parents[3] / "datasets"
+SIZES = {
+    Counter: {"train": 64, "eval": 32},
+    Battery: {"train": 2048, "eval": 256},
+    Ledger: {"train": 512, "eval": 128},
+    Checkout: {"train": 512, "eval": 128},
+}
+ENVIRONMENTS = list(SIZES)
+SPLITS = [(environment, split) for environment in ENVIRONMENTS for split in environment.splits]
+#: The least that a policy's mean must lie above the mean of the next weaker one, over any 64 rows.
+GAP = 0.15
+
+
+def task_of(row: Row) -> str:
+    return json.dumps([list(row.prompt), dict(row.data)], sort_keys=True)
+
+
+async def rewards_of(play: Any, environment: type[Environment], policy: str, rows: list[Row]) -> list[float]:
+    return [(await play(environment, row, policy, index)).reward() for index, row in enumerate(rows)]
+
+
+@pytest.mark.parametrize(("environment", "split"), SPLITS)
+def test_datasets_are_what_the_generators_write(environment: type[Environment], split: str) -> None:
+    lines = list(generated_lines(environment, split))
+    assert len(lines) == SIZES[environment][split]
+    assert (DATASETS / environment.name / f"{split}.jsonl").read_bytes() == b"".join(lines)
+
+
+@pytest.mark.parametrize(("environment", "split"), SPLITS)
+def test_datasets_read_back_as_the_generated_rows(environment: type[Environment], split: str) -> None:
+    tools = tuple(spec.tool for spec in environment.tool_specs.values())
+    read = read_rows(DATASETS / environment.name / f"{split}.jsonl")
+    for row, made in zip(read, environment.rows(split, None, 0), strict=True):
+        assert (row.prompt, row.data, row.tools) == (made.prompt, made.data, tools)
+
+
+@pytest.mark.parametrize(("environment", "split"), SPLITS)
+def test_a_smaller_count_gives_the_first_rows_and_another_seed_gives_others(
+    environment: type[Environment], split: str
+) -> None:
+    standard = list(islice(environment.rows(split, None, 0), 20))
+    assert list(environment.rows(split, 20, 0)) == standard
+    assert {task_of(row) for row in environment.rows(split, 20, 1)} != {task_of(row) for row in standard}
+
+
+@pytest.mark.parametrize("environment", ENVIRONMENTS)
+def test_train_and_eval_share_no_task_whatever_their_seeds(environment: type[Environment]) -> None:
+    train, held_out = (list(environment.rows(split, None, 0)) for split in ("train", "eval"))
+    more = list(environment.rows("train", 200, 7))
+    tasks = {task_of(row) for row in train}
+    assert len(tasks) == len(train)
+    assert len({task_of(row) for row in held_out}) == len(held_out)
+    assert not (tasks | {task_of(row) for row in more}) & {task_of(row) for row in held_out}
+
+
+@pytest.mark.parametrize(("environment", "split"), SPLITS)
+async def test_policies_are_ordered_over_any_64_rows(play: Any, environment: type[Environment], split: str) -> None:
+    rows = list(environment.rows(split, 256, 0))
+    assert list(environment.policies) == ["random", "rule", "oracle"]
+    rewards = {policy: await rewards_of(play, environment, policy, rows) for policy in environment.policies}
+    assert set(rewards["oracle"]) == {1.0}
+    for start in range(len(rows) - 63):
+        random, rule = (mean(rewards[policy][start : start + 64]) for policy in ("random", "rule"))
+        assert 1.0 >= rule + GAP >= random + 2 * GAP
+
+
+@pytest.mark.parametrize("environment", ENVIRONMENTS)
+async def test_the_readme_states_what_the_policies_score(play: Any, environment: type[Environment]) -> None:
+    readme = (DATASETS / environment.name / "README.md").read_text(encoding="utf-8")
+    stated = dict(re.findall(r"^\| `(random|rule|oracle)` \| ([0-9.]+) \|", readme, flags=re.MULTILINE))
+    rows = list(environment.rows("eval", None, 0))
+    for policy in environment.policies:
+        measured = mean(await rewards_of(play, environment, policy, rows))
+        assert stated[policy] == f"{measured:.3f}"
+
+
+@pytest.mark.parametrize("environment", ENVIRONMENTS)
+async def test_two_episodes_of_one_row_share_nothing(Episode: Any, play: Any, environment: type[Environment]) -> None:
+    row = next(environment.rows("train", 1, 0))
+    untouched = Episode(environment, row)
+    before = untouched.parts()
+    assert (await play(environment, row, "oracle")).reward() == 1.0
+    assert untouched.parts() == before
+    assert Episode(environment, row).parts() == before
+
+
+@pytest.mark.parametrize("environment", ENVIRONMENTS)
+def test_every_tool_and_argument_is_described(environment: type[Environment]) -> None:
+    for spec in environment.tool_specs.values():
+        assert spec.tool.description
+        assert all(about.get("description") for about in spec.tool.parameters["properties"].values())
+
+
+def test_sync_and_async_tools_are_both_in_use() -> None:
+    kinds = {spec.is_async for environment in ENVIRONMENTS for spec in environment.tool_specs.values()}
+    assert kinds == {True, False}

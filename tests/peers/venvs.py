@@ -1,8 +1,8 @@
 """The real peers, each in an environment of its own: made once, kept in a cache outside the clone.
 
 No single Python environment can hold all the peers, so every requirements file here becomes one virtual
-environment (or one npm folder), named by a hash of what goes into it. Several processes may ask at once: one
-builds under a file lock, the others wait. A half-made environment lacks its completion mark and is made again.
+environment (or one npm folder), named by a hash of what goes into it. Several processes may ask at once:
+one builds under a file lock, the others wait. A half-made one lacks its completion mark and is made again.
 
     python -m tests.peers.venvs [NAME ...]     builds all (or the named) in advance, two at a time
 
@@ -20,18 +20,19 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor
 from concurrent.futures import wait as wait_for
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NoReturn, TypeVar
+from typing import TypeVar
 
 REQUIREMENTS = Path(__file__).parent / "requirements"
 INSTALL_TIMEOUT_S = 1800
 NODE_MAJOR = 22
 
 T = TypeVar("T")
+_refused: dict[str, str] = {}  # what this process could not make: not tried again for every test
 
 
 class PeerMissing(Exception):
@@ -40,7 +41,7 @@ class PeerMissing(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """A requirements file, the Python versions it runs on (the first found is taken) and pip's extra options."""
+    """A requirements file, the Python versions it runs on (the first found is taken), extra pip options."""
 
     requirements: str
     pythons: tuple[str, ...]
@@ -70,7 +71,7 @@ def peer_python(name: str) -> Path:
 
 
 def peer_env(python: Path) -> dict[str, str]:
-    """This process's environment with the peer's commands first on PATH and without our own Python settings."""
+    """This process's environment, the peer's commands first on PATH, without our own Python's settings."""
     kept = {k: v for k, v in os.environ.items() if k not in {"PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV"}}
     return kept | {"PATH": f"{python.parent}{os.pathsep}{kept.get('PATH', os.defpath)}"}
 
@@ -96,22 +97,19 @@ def node_folder() -> Path:
 
 def required(get: Callable[[str], T], name: str) -> T:
     """For tests: `get(name)`, or a skip with the reason, or a failure where REQUIRE_PEERS=1."""
+    import pytest  # the command line below works without it
+
     try:
         return get(name)
     except PeerMissing as missing:
-        _skip_or_fail(f"peer {name}: {missing}")
-
-
-def _skip_or_fail(reason: str) -> NoReturn:
-    import pytest  # the command line below works without it
-
+        reason = f"peer {name}: {missing}"
     if os.environ.get("REQUIRE_PEERS") == "1":
         pytest.fail(reason, pytrace=False)
     pytest.skip(reason)
 
 
 def find_python(versions: Sequence[str]) -> tuple[Path, str]:
-    """An interpreter that really is one of the versions (a pyenv shim may refuse to run), and its full version."""
+    """An interpreter that really is one of the versions (a pyenv shim may refuse), and its full version."""
     for version in versions:
         for candidate in _candidates(version):
             full = _version_of(candidate)
@@ -134,7 +132,7 @@ def _version_of(python: Path) -> str:
     return _output([str(python), "-c", "import platform, venv, ensurepip; print(platform.python_version())"])
 
 
-def _output(command: list[str]) -> str:
+def _output(command: Sequence[str]) -> str:
     """What the command prints, or nothing where it cannot be run."""
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=True)
@@ -172,12 +170,18 @@ def _made_once(name: str, make: Callable[[Path], None]) -> Path:
     mark = folder / ".complete"
     if mark.exists():
         return folder
+    if name in _refused:
+        raise PeerMissing(_refused[name])
     folder.parent.mkdir(parents=True, exist_ok=True)
     with _locked(folder.with_suffix(".lock")):
         if not mark.exists():
             shutil.rmtree(folder, ignore_errors=True)
             folder.mkdir()
-            make(folder)
+            try:
+                make(folder)
+            except PeerMissing as missing:
+                _refused[name] = str(missing)
+                raise
             mark.touch()
     return folder
 
@@ -204,21 +208,25 @@ def _npm_install(folder: Path, manifest: str) -> None:
 
 
 def _install(command: list[str], folder: Path) -> None:
-    """Run one installing command; its output goes to a log beside the folder, whose end explains a failure."""
+    """Run one installing command; its output goes to a log beside the folder, which explains a failure."""
     log = folder.with_suffix(".log")
-    env = peer_env(Path(command[0])) if command[0].startswith(str(folder)) else peer_env(Path(sys.executable))
     with log.open("a") as output:
         try:
             done = subprocess.run(
-                command, stdout=output, stderr=output, cwd=folder, env=env, timeout=INSTALL_TIMEOUT_S
+                command,
+                stdout=output,
+                stderr=output,
+                cwd=folder,
+                env=peer_env(Path(command[0])),
+                timeout=INSTALL_TIMEOUT_S,
             )
         except subprocess.TimeoutExpired:
             raise PeerMissing(f"installing took longer than {INSTALL_TIMEOUT_S} s; see {log}") from None
     if done.returncode != 0:
-        raise PeerMissing(f"installing failed: {_last_line(log)} (all of it: {log})")
+        raise PeerMissing(f"installing failed: {_last_error(log)} (all of it: {log})")
 
 
-def _last_line(log: Path) -> str:
+def _last_error(log: Path) -> str:
     lines = [line for line in log.read_text(errors="replace").splitlines() if "error" in line.lower()]
     return lines[-1].strip() if lines else "no message"
 
@@ -226,14 +234,14 @@ def _last_line(log: Path) -> str:
 def build(names: Sequence[str]) -> int:
     """Make the named peers, two at a time, with a line for each change; how many could not be made."""
     started = time.monotonic()
+    failures = 0
     with ThreadPoolExecutor(2) as pool:
         pending = {pool.submit(_build_one, name): name for name in names}
-        failures = 0
         while pending:
-            done, _ = wait_for(pending, timeout=30, return_when="FIRST_COMPLETED")
+            done, _ = wait_for(pending, timeout=30, return_when=FIRST_COMPLETED)
             failures += sum(not _report(future, pending.pop(future), started) for future in done)
             if not done:
-                print(f"peers: still at it after {time.monotonic() - started:.0f} s: {', '.join(pending.values())}")
+                _say(started, f"still to be made: {', '.join(pending.values())}")
     return failures
 
 
@@ -245,9 +253,12 @@ def _report(future: Future[Path], name: str, started: float) -> bool:
     error = future.exception()
     if error is not None and not isinstance(error, PeerMissing):
         raise error
-    text = f"missing: {error}" if error else f"ready: {future.result()}"
-    print(f"peers: {name} after {time.monotonic() - started:.0f} s {text}", flush=True)
+    _say(started, f"{name} missing: {error}" if error else f"{name} ready: {future.result()}")
     return error is None
+
+
+def _say(started: float, text: str) -> None:
+    print(f"peers: {time.monotonic() - started:4.0f} s  {text}", flush=True)
 
 
 def main(arguments: Sequence[str]) -> int:

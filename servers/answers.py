@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
-from .types import Failure, ToolResult
+from .types import Failure, FailureKind, Outcome, Stage, ToolResult
 
 
 class Code(StrEnum):
@@ -81,14 +81,28 @@ class Refused(Exception):
     """A request that no session can serve. `failure` is set where our side broke."""
 
     def __init__(
-        self, code: Code, text: str, *, failure: Failure | None = None, retry_after_s: int | None = None
+        self,
+        code: Code,
+        text: str,
+        *,
+        failure: Failure | None = None,
+        retry_after_s: int | None = None,
+        allow: str = "",
     ) -> None:
         super().__init__(text)
-        self.code, self.text, self.failure, self.retry_after_s = code, text, failure, retry_after_s
+        self.code, self.text, self.failure = code, text, failure
+        self.retry_after_s, self.allow = retry_after_s, allow
 
     @property
     def status(self) -> int:
         return HTTP_STATUS[self.code]
+
+    def as_outcome(self) -> Outcome:
+        """What verify answers where no session can: masked, never a score."""
+        if self.failure is not None:
+            return Outcome.failed(self.failure)
+        kind = FailureKind.SESSION_EXPIRED if self.code is Code.SESSION_EXPIRED else FailureKind.SESSION_LOST
+        return Outcome.failed(Failure(kind, self.text, Stage.VERIFY))
 
 
 UNAVAILABLE = Answer(Code.SESSION_FAILED, ToolResult("The tool is unavailable.", is_error=True))

@@ -79,6 +79,7 @@ class Session:
         "created",
         "data_fingerprint",
         "environment",
+        "failure",
         "handle",
         "host",
         "id",
@@ -108,6 +109,7 @@ class Session:
         self.prompt: Sequence[Message] = row.prompt
         self.calls: list[CallRecord] = []
         self.outcome: Outcome | None = None
+        self.failure: Failure | None = None
         self.caller: CallerKey | None = None
         self.data_fingerprint = b""
         self.in_flight = self.sockets = 0
@@ -279,7 +281,7 @@ class Session:
         """Our side broke: for good. Recorded once; later calls and verify answer it."""
         if self.outcome is None and self.state in LIVE:
             self.state = SessionState.FAILED
-            self.outcome = Outcome.failed(failure)
+            self.outcome, self.failure = Outcome.failed(failure), failure
             self.host.failed(self, failure, error)
             self._release()
         return UNAVAILABLE
@@ -290,7 +292,8 @@ class Session:
     def expire(self, reason: str) -> None:
         """The idle or the lifetime limit: whoever still asks hears `session_expired`."""
         if self.state in LIVE:
-            self.outcome = Outcome.failed(Failure(FailureKind.SESSION_EXPIRED, reason, Stage.IDLE))
+            self.failure = Failure(FailureKind.SESSION_EXPIRED, reason, Stage.IDLE)
+            self.outcome = Outcome.failed(self.failure)
             self.state = SessionState.EXPIRED
             self._release()
 

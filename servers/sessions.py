@@ -188,6 +188,13 @@ class Sessions:
         await session.close()
         self._forget(session, Code.SESSION_CLOSED)
 
+    async def close_caller(self, served: Served, owner: str, caller_id: str) -> None:
+        """Close by the id its caller chose. Always succeeds, and that id is used up."""
+        caller = (served.name, owner, caller_id)
+        if (session := self.store.of_caller(caller)) is not None:
+            await self.close(session)
+        self._used_ids.put(caller, True)
+
     def _forget(self, session: Session, code: Code) -> None:
         self.store.drop(session.handle, session.caller)
         self._ended.pop(session.handle, None)
@@ -228,10 +235,14 @@ class Sessions:
 
     # ---- draining
 
-    async def drain(self, grace_s: float = 30.0) -> int:
-        """Stop seeding, finish calls in flight, fail what is left; answers how many sessions were failed."""
+    def stop_seeding(self) -> None:
+        """Refuse seeds from now on, those in the queue too. Safe in a signal handler of the loop's thread."""
         self._draining = True
         self.slots.refuse_all()
+
+    async def drain(self, grace_s: float = 30.0) -> int:
+        """Stop seeding, finish calls in flight, fail what is left; answers how many sessions were failed."""
+        self.stop_seeding()
         deadline = self.now() + grace_s
         while self.now() < deadline and any(session.in_flight for session in self.store):
             await asyncio.sleep(0.02)

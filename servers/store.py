@@ -17,6 +17,8 @@ CallerKey = tuple[str, str, str]  # environment, owner, the id the caller chose
 
 #: How many gone sessions are remembered (each about 150 bytes).
 REMEMBERED = 65_536
+#: What a handle looks like on a wire: cookie- and header-safe.
+HANDLE_PATTERN = rb"[A-Za-z0-9_-]{1,64}\.[0-9a-f]{1,64}"
 
 
 class Signer:

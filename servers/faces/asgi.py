@@ -49,6 +49,8 @@ class Face:
     #: path → method → handler; a method that is missing answers 405.
     http: dict[str, dict[str, Handler]] = field(default_factory=dict)
     websocket: dict[str, Handler] = field(default_factory=dict)
+    #: Takes paths under the face's prefix that are in neither; None: they answer 404.
+    fallback: Handler | None = None
     #: OpenAPI 3.1 path items by path.
     openapi: dict[str, Json] = field(default_factory=dict)
     #: Entered for the life of the app.
@@ -113,6 +115,8 @@ async def respond_refused(send: Send, refused: Refused) -> None:
     headers = [CODE_HEADERS[refused.code]]
     if refused.retry_after_s is not None:
         headers.append((b"retry-after", str(refused.retry_after_s).encode()))
+    if refused.allow:
+        headers.append((b"allow", refused.allow.encode()))
     await respond_json(send, body, HTTP_STATUS[refused.code], headers)
 
 

@@ -1,0 +1,87 @@
+"""What several commands share: reading `ENV`, `--set` and `--rows`, and ending with one sentence."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, NoReturn
+
+import typer
+from rich.console import Console
+
+from ..catalog import Served, find, installed
+from ..environment import DefinitionError
+from ..types import RowError
+
+errors = Console(stderr=True, highlight=False, soft_wrap=True)
+
+
+def stop(sentence: str, code: int = 2) -> NoReturn:
+    """End the command with one sentence that names the fix."""
+    errors.print(f"gymwire: {sentence}", markup=False)
+    raise typer.Exit(code)
+
+
+def environment_names(incomplete: str) -> list[str]:
+    """Tab completion of ENV."""
+    return [name for name in installed() if name.startswith(incomplete)]
+
+
+def read_served(names: Sequence[str], settings: Iterable[str] = (), rows: Iterable[str] = ()) -> list[Served]:
+    """The environments of a command line; ends the command where one cannot be served."""
+    if str(Path.cwd()) not in sys.path:
+        sys.path.insert(0, str(Path.cwd()))  # `package.module:Class` beside the person who calls
+    given = _by_environment(settings, names, "--set key=value")
+    files = _by_environment(rows, names, "--rows FILE", plain=True)
+    made = []
+    for name in names:
+        values = {key: _value(text) for key, text in given.get(name, {}).items()}
+        file = files.get(name, {}).get("")
+        try:
+            served = Served(find(name), values, Path(file) if file else None)
+            for split in served.rows.splits if file else ():
+                served.rows.count(split)
+        except (DefinitionError, RowError, OSError) as error:
+            stop(str(error))
+        if any(served.name == other.name for other in made):
+            stop(f"two environments are called {served.name!r}; give one a `name` of its own")
+        made.append(served)
+    return made
+
+
+def _by_environment(
+    items: Iterable[str], names: Sequence[str], form: str, *, plain: bool = False
+) -> dict[str, dict[str, str]]:
+    """`[ENV:]key=value` (or `[ENV=]FILE`) by environment; without ENV it is for the only one."""
+    found: dict[str, dict[str, str]] = {}
+    for item in items:
+        name, key, value = _split(item, names, plain)
+        if not plain and not key:
+            stop(f"{item!r} is no {form}")
+        if name is None and len(names) > 1:
+            stop(f"{form} {item!r}: say for which environment: {names[0]}{'=' if plain else ':'}{item}")
+        found.setdefault(name or names[0], {})[key] = value
+    return found
+
+
+def _split(item: str, names: Sequence[str], plain: bool) -> tuple[str | None, str, str]:
+    for name in names:
+        mark = f"{name}=" if plain else f"{name}:"
+        if item.startswith(mark):
+            return (name, "", item[len(mark) :]) if plain else (name, *_pair(item[len(mark) :]))
+    return (None, "", item) if plain else (None, *_pair(item))
+
+
+def _pair(item: str) -> tuple[str, str]:
+    key, equals, value = item.partition("=")
+    return (key, value) if equals else ("", "")
+
+
+def _value(text: str) -> Any:
+    """JSON where it is JSON (numbers, true, lists …), else the text itself."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text

@@ -1,0 +1,165 @@
+"""Serve environments on NeMo Gym, OpenEnv and MCP: one process, one port."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import logging
+import socket
+from pathlib import Path
+from types import FrameType
+from typing import Annotated
+
+import typer
+import uvicorn
+
+from ..app import WIRES, App
+from ..auth import LOOPBACK, Guard, TokenError, read_tokens
+from ..catalog import Served
+from ..faces import mcp
+from ..sessions import Limits, Sessions
+from .options import environment_names, read_served, stop
+
+logger = logging.getLogger("gymwire.serve")
+ROUTER_PORT = 8000
+MAX_FRAME_BYTES = 64 * 1024 * 1024
+
+
+def serve(
+    environments: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="ENV...",
+            help="Installed names (see `gymwire list`) or package.module:Class.",
+            autocompletion=environment_names,
+        ),
+    ],
+    host: Annotated[str, typer.Option(help="Address to bind.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="Port to bind; 0 takes a free one.", min=0, max=65535)] = 8200,
+    stdio: Annotated[bool, typer.Option("--stdio", help="Serve one environment as MCP over stdin/stdout.")] = False,
+    rows: Annotated[
+        list[str], typer.Option(metavar="[ENV=]FILE", help="Serve the rows of this JSONL file instead.")
+    ] = [],  # noqa: B006
+    settings: Annotated[
+        list[str], typer.Option("--set", metavar="[ENV:]KEY=VALUE", help="A constructor argument; repeatable.")
+    ] = [],  # noqa: B006
+    max_sessions: Annotated[int, typer.Option(help="Live sessions at once.", min=1)] = 1024,
+    idle_timeout: Annotated[float, typer.Option(help="Seconds without a call before a session expires.")] = 600.0,
+    queue_timeout: Annotated[float, typer.Option(help="Seconds a seed waits for a free slot.")] = 45.0,
+    lifetime: Annotated[float, typer.Option(help="Seconds a session may live at all.")] = 3600.0,
+    masked_as_error: Annotated[
+        bool, typer.Option("--masked-as-error", help="NeMo Gym: a failed session's verify answers 503.")
+    ] = False,
+    token_file: Annotated[Path | None, typer.Option(help="Ask for one of the bearer tokens in this file.")] = None,
+    allow_host: Annotated[
+        list[str], typer.Option(help="A Host header to accept besides loopback; repeatable; * for any.")
+    ] = [],  # noqa: B006
+    insecure: Annotated[bool, typer.Option("--insecure", help="Bind beyond loopback without a token.")] = False,
+    workers: Annotated[int, typer.Option(help="Processes; more than one is not there yet.", min=1)] = 1,
+) -> None:
+    """Serve environments on NeMo Gym, OpenEnv and MCP: one process, one port."""
+    if workers > 1:
+        stop("--workers above 1 needs a session store that processes share, which is not there yet; serve with 1")
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
+    served = read_served(environments, settings, rows)
+    limits = Limits(
+        max_sessions, _positive(idle_timeout, "--idle-timeout"), queue_timeout, _positive(lifetime, "--lifetime")
+    )
+    sessions = Sessions(limits)
+    if stdio:
+        if len(served) != 1:
+            stop("--stdio serves one environment")
+        asyncio.run(mcp.serve_stdio(sessions, served[0]))
+        return
+    guard = _guard(host, token_file, allow_host, insecure)
+    app = App(served, sessions, guard=guard, masked_as_error=masked_as_error)
+    listening = _bind(host, port)
+    _announce(served, listening, limits)
+    Server(app).run(sockets=[listening])
+
+
+class Server(uvicorn.Server):
+    """uvicorn as gymwire is measured with it. SIGTERM stops new seeds at once; the rest follows in `drain`."""
+
+    def __init__(self, app: App) -> None:
+        self.app = app
+        config = uvicorn.Config(
+            app,  # pyright: ignore[reportArgumentType]
+            loop="uvloop",
+            http="httptools",
+            ws="websockets-sansio",
+            ws_per_message_deflate=False,
+            ws_max_size=MAX_FRAME_BYTES,
+            timeout_keep_alive=75,
+            timeout_graceful_shutdown=25,
+            access_log=False,
+            log_config=None,
+            server_header=False,
+        )
+        super().__init__(config)
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        self.app.sessions.stop_seeding()
+        super().handle_exit(sig, frame)
+
+
+def _positive(value: float, option: str) -> float:
+    if not value > 0:
+        stop(f"{option} must be above 0, got {value:g}")
+    return value
+
+
+def _guard(host: str, token_file: Path | None, allow_host: list[str], insecure: bool) -> Guard:
+    try:
+        tokens = read_tokens(token_file) if token_file else ()
+    except TokenError as error:
+        stop(str(error))
+    loopback = _is_loopback(host)
+    if not loopback and not tokens and not insecure:
+        stop(f"{host} is reachable by others: give --token-file FILE, or --insecure to serve without a token")
+    if tokens and not allow_host:
+        return Guard(tokens)
+    if not loopback and not allow_host:
+        return Guard(tokens)
+    return Guard(tokens, {*LOOPBACK, host, *allow_host})
+
+
+def _is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _bind(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listening = socket.socket(family)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listening.bind((host, port))
+    except OSError as error:
+        listening.close()
+        stop(f"port {port} of {host} cannot be had ({error.strerror}); choose another with --port", 1)
+    listening.set_inheritable(True)
+    return listening
+
+
+def _announce(served: list[Served], listening: socket.socket, limits: Limits) -> None:
+    host, port = listening.getsockname()[:2]
+    base = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+    if port == ROUTER_PORT:
+        logger.warning("port %d is where prime-rl's router listens; if both run here, choose another", port)
+    for item in served:
+        logger.info("%s: tools %s", item.name, ", ".join(tool.name for tool in item.tools) or "none")
+        for wire, path in WIRES.items():
+            logger.info("  %-8s %s/%s/%s", wire, base, item.name, path)
+    logger.info(
+        "limits: %d sessions, idle %g s, lifetime %g s, queue %g s; docs at %s/docs",
+        limits.max_sessions,
+        limits.idle_timeout_s,
+        limits.lifetime_s,
+        limits.queue_timeout_s,
+        base,
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import importlib
 import inspect
 from collections.abc import Mapping
@@ -40,7 +41,7 @@ class Served:
         self.specs: Mapping[str, ToolSpec] = environment.tool_specs
         self.tools = tuple(spec.tool for spec in self.specs.values())
         self.has_end_turn = environment.end_turn is not None
-        self._ready = False
+        self._setup: asyncio.Future[None] | None = None
 
     @cached_property
     def reset_is_async(self) -> bool:
@@ -55,10 +56,12 @@ class Served:
         return self.environment.reset is not Environment.reset
 
     async def setup(self) -> None:
-        """Run the environment's `setup`, once."""
-        if self._ready:
-            return
-        self._ready = True
+        """Run the environment's `setup`, once, however many ask at the same time."""
+        if self._setup is None:
+            self._setup = asyncio.ensure_future(self._run_setup())
+        await asyncio.shield(self._setup)
+
+    async def _run_setup(self) -> None:
         accepted = inspect.signature(self.environment.setup).parameters
         takes_all = any(p.kind is p.VAR_KEYWORD for p in accepted.values())
         wanted = {key: value for key, value in self.settings.items() if takes_all or key in accepted}

@@ -2,6 +2,7 @@
 
 from .environment import DefinitionError, Environment, ToolError, tool
 from .failures import SessionFailure
+from .progress import report_progress
 from .types import Ending, EpisodeId, Media, Outcome, Row, Tool, ToolResult, Transcript
 
 __all__ = [
@@ -17,5 +18,6 @@ __all__ = [
     "ToolError",
     "ToolResult",
     "Transcript",
+    "report_progress",
     "tool",
 ]

@@ -29,6 +29,7 @@ class Code(StrEnum):
     TOO_LARGE = "body_too_large"
     UNAUTHORIZED = "unauthorized"
     FORBIDDEN_HOST = "forbidden_host"
+    FORBIDDEN_ORIGIN = "forbidden_origin"
     # no session there
     SESSION_LOST = "session_lost"
     SESSION_EXPIRED = "session_expired"
@@ -58,6 +59,7 @@ HTTP_STATUS: dict[Code, int] = {
     Code.TOO_LARGE: 413,
     Code.UNAUTHORIZED: 401,
     Code.FORBIDDEN_HOST: 421,
+    Code.FORBIDDEN_ORIGIN: 403,
     Code.SESSION_LOST: 410,
     Code.SESSION_EXPIRED: 410,
     Code.SESSION_CLOSED: 410,

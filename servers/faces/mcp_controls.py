@@ -14,12 +14,11 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from ..answers import Code, Refused
 from ..catalog import Served
 from ..schema import explain, strip_titles
-from ..session import Session
 from ..sessions import SeedRequest, Sessions
 from ..types import Ending, Json, Outcome, Row, RowError
 
-#: The answer, and the session it is about where one is left.
-Done = tuple[Json, Session | None]
+#: The answer as JSON, and the outcome where the call was about one.
+Done = tuple[Json, Outcome | None]
 
 
 class _Arguments(BaseModel):
@@ -58,9 +57,8 @@ class Control:
     run: Callable[[Sessions, Served, Any, str, str], Awaitable[Done]]
     listed: bool = True
 
-    def described(self, served: Served) -> Json:
+    def described(self) -> Json:
         schema = strip_titles(self.arguments.model_json_schema())
-        schema.pop("description", None)
         return {"name": self.name, "description": self.description, "inputSchema": schema}
 
 
@@ -91,12 +89,15 @@ async def verify(sessions: Sessions, served: Served, asked: Verify, owner: str, 
         items.append({"role": "assistant", "content": asked.answer})
     session = sessions.get(asked.session, served, owner)
     outcome = await session.verify(items, Ending(asked.ending))
-    return _verdict(outcome), session
+    return _verdict(outcome), outcome
 
 
 async def end_turn(sessions: Sessions, served: Served, asked: OfSession, owner: str, wire: str) -> Done:
     session = sessions.get(asked.session, served, owner)
-    return {"prompt": await session.end_turn()}, session
+    prompt = await session.end_turn()
+    if session.failure is not None:
+        raise Refused(Code.SESSION_FAILED, "The session has failed.", failure=session.failure)
+    return {"prompt": prompt}, None
 
 
 async def close_session(sessions: Sessions, served: Served, asked: OfSession, owner: str, wire: str) -> Done:

@@ -7,15 +7,15 @@ Without one, `seed_session` answers a handle that every other call takes as its 
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from pydantic_core import PydanticSerializationError, to_json
 
-from ..answers import Answer, Code, Refused, unknown_tool
+from .. import wirejson
+from ..answers import GONE_TEXTS, Answer, Code, Refused, unknown_tool
 from ..catalog import Served
-from ..session import Session
+from ..results import clean_text
 from ..sessions import Sessions
 from ..types import Failure, Json, Media, Tool
 from .mcp_controls import CONTROLS, Control, read_control
@@ -78,7 +78,7 @@ class McpTools:
         return None if spec is None else spec.tool.parameters
 
     def _list_for_plain_clients(self) -> list[Json]:
-        controls = {name: control.described(self.served) for name, control in self.controls.items() if control.listed}
+        controls = {name: control.described() for name, control in self.controls.items() if control.listed}
         if not self.served.has_end_turn:
             del controls["end_turn"]
         first = controls.pop("seed_session")
@@ -119,18 +119,12 @@ class McpTools:
     async def _control(self, call: Call) -> Said:
         control = self.controls[call.name]
         asked = read_control(control, call.arguments)
-        text, session = await control.run(self.sessions, self.served, asked, call.owner, self.wire)
-        return _control_said(text, session)
-
-
-def _control_said(value: Json, session: Session | None) -> Said:
-    """JSON text; an error where the session behind it has failed."""
-    text = to_json(value).decode()
-    if session is None or session.outcome is None or not session.outcome.masked:
-        return Said(text, False, {CODE_KEY: Code.OK.value})
-    outcome = session.outcome
-    meta = {CODE_KEY: Code.MASKED.value, KIND_KEY: outcome.failure_kind, REASON_KEY: outcome.failure_reason}
-    return Said(text, True, meta)
+        value, outcome = await control.run(self.sessions, self.served, asked, call.owner, self.wire)
+        text = wirejson.dumps(value).decode()
+        if outcome is None or not outcome.masked:
+            return Said(text, False, {CODE_KEY: Code.OK.value})
+        meta = {CODE_KEY: Code.MASKED.value, KIND_KEY: outcome.failure_kind, REASON_KEY: outcome.failure_reason}
+        return Said(text, True, meta)
 
 
 def answered(answer: Answer, failure: Failure | None = None) -> Said:
@@ -145,11 +139,12 @@ def answered(answer: Answer, failure: Failure | None = None) -> Said:
 
 def refusal(refused: Refused) -> Said:
     meta: Json = {CODE_KEY: refused.code.value}
-    if refused.failure is not None:
-        meta |= {KIND_KEY: refused.failure.kind, REASON_KEY: refused.failure.reason}
+    if refused.failure is not None or refused.code in GONE_TEXTS:
+        outcome = refused.as_outcome()
+        meta |= {KIND_KEY: outcome.failure_kind, REASON_KEY: outcome.failure_reason}
     if refused.retry_after_s is not None:
         meta[RETRY_KEY] = refused.retry_after_s
-    return Said(refused.text, True, meta)
+    return Said(clean_text(refused.text), True, meta)
 
 
 def as_sent(arguments: Json) -> bytes:
@@ -187,5 +182,3 @@ def _media_block(item: Media) -> Json:
         body = {"text" if textual else "blob": item.data}
         return {"type": "resource", "resource": {"uri": item.uri, "mimeType": item.mime_type, **body}}
     return {"type": item.kind, "data": item.data, "mimeType": item.mime_type}
-
-

@@ -86,7 +86,10 @@ def same_origin(origin: bytes, host: bytes) -> bool:
 def path_item(header_only: bool) -> Json:
     """OpenAPI's view of one MCP endpoint."""
     json_answer = {"application/json": {"schema": {"type": "object"}}}
-    refused = {"description": "Refused; a JSON-RPC error, or text.", "content": {"application/json": {}, "text/plain": {}}}
+    refused = {
+        "description": "Refused; a JSON-RPC error, or text.",
+        "content": {"application/json": {}, "text/plain": {}},
+    }
     statuses = ("400", "401", "403", "404", "405", "406", "413", "415", "421", "503")
     errors = {status: refused for status in statuses}
     session = {

@@ -42,9 +42,9 @@ class OfSession(_Arguments):
 class Verify(OfSession):
     messages: Annotated[list[dict[str, Any]] | None, Field(description="The whole conversation.")] = None
     answer: Annotated[str | None, Field(description="The final answer, where there is no more to say.")] = None
-    ending: Annotated[
-        Literal["finished", "cut"], Field(description="cut: a turn, token or tool budget was spent.")
-    ] = "finished"
+    ending: Annotated[Literal["finished", "cut"], Field(description="cut: a turn, token or tool budget was spent.")] = (
+        "finished"
+    )
 
 
 @dataclass(frozen=True, slots=True)

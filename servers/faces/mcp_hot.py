@@ -9,8 +9,7 @@ A plain answer is byte for byte what the SDK would have sent.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from mcp_types import methods
 from pydantic import ValidationError
@@ -53,8 +52,7 @@ KNOWN_META = REQUIRED_META | {CLIENT_KEY, IDEMPOTENCY_KEY}
 MAX_KNOWN_CLIENTS = 256
 
 
-@dataclass(frozen=True, slots=True)
-class Plain:
+class Plain(NamedTuple):
     """A request that needs nothing of the SDK. `name` is None for `tools/list`."""
 
     id: int | str
@@ -193,10 +191,8 @@ class HotPath:
             result = {"content": said.content(), "isError": said.is_error, "resultType": "complete", "_meta": said.meta}
             return _dumps(self._stamped(methods.serialize_server_result("tools/call", VERSION, result)))
         code = said.meta[CODE_KEY]
-        head, tail = (
-            self._tails[code, said.is_error] if len(said.meta) == 1 else self._tail(said.meta, said.is_error)
-        )
-        return f"{head}{json.dumps(said.text)}{tail}"
+        head, tail = self._tails[code, said.is_error] if len(said.meta) == 1 else self._tail(said.meta, said.is_error)
+        return f"{head}{_quoted(said.text)}{tail}"
 
     def _tail(self, meta: Json, is_error: bool) -> tuple[str, str]:
         """What stands before and after the text of a text result."""
@@ -214,8 +210,12 @@ def _dumps(value: Any) -> str:
     return json.dumps(value, separators=(",", ":"))
 
 
+_quoted = json.JSONEncoder().encode
+
+
 def _framed(request_id: int | str, result: str) -> bytes:
-    return f'{{"jsonrpc":"2.0","id":{json.dumps(request_id)},"result":{result}}}'.encode()
+    shown = str(request_id) if type(request_id) is int else _quoted(request_id)
+    return f'{{"jsonrpc":"2.0","id":{shown},"result":{result}}}'.encode()
 
 
 async def _whole(receive: Receive) -> bytes | None:

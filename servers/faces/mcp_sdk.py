@@ -26,7 +26,7 @@ from ..progress import Progress, listener
 from ..sessions import Sessions
 from ..types import Json
 from .asgi import CODE_HEADERS, Receive, Scope, Send, owner_of, respond_refused
-from .mcp_tools import CODE_KEY, IDEMPOTENCY_KEY, Call, McpTools, Said, refusal
+from .mcp_tools import IDEMPOTENCY_KEY, Call, McpTools, Said, refusal
 
 Context = ServerRequestContext[Any, Any]
 #: Open SDK sessions (`initialize`) a face keeps, beside one for each session of the engine.
@@ -101,9 +101,13 @@ def _with_codes(send: Send) -> Send:
 
 async def serve_stdio(sessions: Sessions, served: Served) -> None:
     """Serve one environment over stdin and stdout, without a session header, until stdin ends."""
+    await served.setup()
     server = server_of(McpTools(sessions, served))
-    async with stdio_server() as (reading, writing):
-        await server.run(reading, writing, server.create_initialization_options())
+    try:
+        async with stdio_server() as (reading, writing):
+            await server.run(reading, writing, server.create_initialization_options())
+    finally:
+        await sessions.drain()
 
 
 class _Handlers:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from pydantic_core import PydanticSerializationError, to_json
 
@@ -29,8 +29,7 @@ IDEMPOTENCY_KEY = "gymwire/idempotency-key"
 ABOUT_SESSION = "The handle that seed_session answered."
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
+class Call(NamedTuple):
     """One `tools/call`: `handle` is the session header, None where the request carries none."""
 
     name: str
@@ -40,8 +39,7 @@ class Call:
     key: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Said:
+class Said(NamedTuple):
     """One tool result in the making."""
 
     text: str

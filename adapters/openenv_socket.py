@@ -1,0 +1,141 @@
+"""One WebSocket of an OpenEnv server: asked message by message, answered in order, never reopened.
+
+A task of its own reads, so that the server's pings are answered while the policy thinks, and a lost socket is
+known at once. No compression: it costs more than it saves at both ends. Nothing limits a message's size.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from typing import Any
+
+import aiohttp
+import orjson
+from aiohttp import WSMsgType
+from yarl import URL
+
+from ..servers.types import FailureKind, Json, Stage
+from .patience import Undelivered, Unreachable, delivered
+from .pool import CONNECT_TIMEOUT_S, Pool
+from .session import SessionFailed
+
+#: Seconds to wait for the server's half of the closing handshake.
+CLOSE_WAIT_S = 2.0
+
+
+class Socket:
+    """An open socket. `ask` from one task at a time or from several: answers keep the order of the questions."""
+
+    def __init__(self, websocket: aiohttp.ClientWebSocketResponse[Any]) -> None:
+        self._websocket = websocket
+        self._loop = asyncio.get_running_loop()
+        self._waiting: deque[asyncio.Future[bytes]] = deque()
+        self._unasked: deque[bytes] = deque()
+        self._lost = ""
+        self._reader = self._loop.create_task(self._read())
+
+    @classmethod
+    async def open(cls, pool: Pool, url: URL, *, timeout_s: float = CONNECT_TIMEOUT_S) -> Socket:
+        """Connect. Raises `SessionFailed` at stage seed."""
+
+        async def connect() -> Socket:
+            try:
+                async with asyncio.timeout(timeout_s):
+                    return cls(await pool.http().ws_connect(url, compress=0, max_msg_size=0, decode_text=False))
+            except (aiohttp.ClientConnectorError, TimeoutError) as error:
+                raise Unreachable(f"no connection to {url.origin()}: {error or 'no answer in time'}") from None
+            except aiohttp.WSServerHandshakeError as error:
+                reason = f"{url} refused the WebSocket: HTTP {error.status}"
+                raise SessionFailed(FailureKind.PROVIDER_UNAVAILABLE, reason, Stage.SEED) from None
+            except (aiohttp.ClientError, ConnectionError) as error:
+                raise Undelivered(f"{url.origin()} broke the connection ({type(error).__name__})") from None
+
+        return await delivered(connect, Stage.SEED, repeatable=True)  # an upgrade alone begins no episode
+
+    async def ask(self, message: str, timeout_s: float, stage: Stage) -> Json:
+        """Send a message and wait for its answer. Raises `SessionFailed`; the socket is of no more use then."""
+        future = self._loop.create_future()
+        if self._unasked:
+            future.set_result(self._unasked.popleft())  # an error that came before the question
+        elif self._lost or self._websocket.closed:
+            raise self._dropped(stage)
+        else:
+            self._waiting.append(future)
+            await self._send(message, stage)
+        timer = self._loop.call_later(timeout_s, _expire, future)
+        try:
+            return _decode(await future, stage)
+        except TimeoutError:
+            self._lost = f"no answer within {timeout_s:g} s"
+            raise SessionFailed(FailureKind.TRANSPORT_TIMEOUT, self._lost, stage) from None
+        except ConnectionError:
+            raise self._dropped(stage) from None
+        finally:
+            timer.cancel()
+
+    async def _send(self, message: str, stage: Stage) -> None:
+        try:
+            await self._websocket.send_str(message)
+        except (aiohttp.ClientError, ConnectionError, RuntimeError) as error:
+            self._lost = self._lost or f"{type(error).__name__} while sending"
+            raise self._dropped(stage) from None
+
+    def _dropped(self, stage: Stage) -> SessionFailed:
+        reason = f"the socket is lost ({self._lost or 'closed'}); an episode cannot be taken up again"
+        return SessionFailed(FailureKind.TRANSPORT_PEER_DROP, reason, stage)
+
+    async def _read(self) -> None:
+        while True:
+            message = await self._websocket.receive()
+            if message.type is WSMsgType.TEXT or message.type is WSMsgType.BINARY:
+                self._deliver(message.data)
+                continue
+            self._lost = self._lost or _why(message.type, self._websocket.close_code)
+            for future in self._waiting:
+                if not future.done():
+                    future.set_exception(ConnectionError(self._lost))
+            self._waiting.clear()
+            return
+
+    def _deliver(self, data: bytes) -> None:
+        if not self._waiting:
+            self._unasked.append(data)
+            return
+        future = self._waiting.popleft()
+        if not future.done():  # else its caller gave up
+            future.set_result(data)
+
+    async def close(self, farewell: str = '{"type":"close"}') -> None:
+        """Say goodbye where somebody may still listen, and close."""
+        if not self._lost and not self._websocket.closed:
+            try:
+                async with asyncio.timeout(CLOSE_WAIT_S):
+                    await self._websocket.send_str(farewell)
+                    await asyncio.wait({self._reader})
+            except (aiohttp.ClientError, ConnectionError, RuntimeError, TimeoutError):
+                pass  # it is being closed anyway
+        self._reader.cancel()
+        await asyncio.wait({self._reader})
+        await self._websocket.close()
+
+
+def _expire(future: asyncio.Future[bytes]) -> None:
+    if not future.done():
+        future.set_exception(TimeoutError())
+
+
+def _why(kind: WSMsgType, code: int | None) -> str:
+    if kind is WSMsgType.ERROR:
+        return "the connection broke"
+    return f"closed by the server, code {code}" if code is not None else "closed"
+
+
+def _decode(data: bytes, stage: Stage) -> Json:
+    try:
+        value = orjson.loads(data)
+    except orjson.JSONDecodeError:
+        value = None
+    if isinstance(value, dict) and isinstance(value.get("data"), dict):
+        return value
+    raise SessionFailed(FailureKind.PROVIDER_UNAVAILABLE, f"not a message of OpenEnv's: {data[:80]!r}", stage)

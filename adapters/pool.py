@@ -1,0 +1,111 @@
+"""One pool of HTTP connections for any number of sessions.
+
+No proxy settings or netrc are read from the environment, no cookies are shared, redirects are not followed (a
+POST may not act elsewhere). Idle connections are kept 60 s toward gymwire servers, which keep theirs 75 s, and
+4 s toward strangers: most close theirs after 5 s, and a request sent into a closing connection is lost.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from types import TracebackType
+from typing import NamedTuple, Self
+
+import aiohttp
+from multidict import CIMultiDictProxy
+from yarl import URL
+
+from ..servers.types import FailureKind, Stage
+from .patience import Undelivered, Unreachable
+from .session import SessionFailed
+
+KEEP_OURS_S = 60.0
+KEEP_STRANGERS_S = 4.0
+CONNECT_TIMEOUT_S = 10.0
+_BASE_HEADERS = {"Accept": "*/*", "Accept-Encoding": "identity", "User-Agent": "gymwire"}
+
+
+class Reply(NamedTuple):
+    """An HTTP answer, read whole."""
+
+    status: int
+    body: bytes
+    headers: CIMultiDictProxy[str]
+
+    @property
+    def text(self) -> str:
+        return self.body.decode("utf-8", "replace")
+
+
+class Pool:
+    """Connections to one kind of server. Open it once, share it, close it (or use it as a context manager)."""
+
+    def __init__(self, *, ours: bool, token: str | None = None) -> None:
+        self.ours = ours
+        self._keep_s = KEEP_OURS_S if ours else KEEP_STRANGERS_S
+        self._headers = dict(_BASE_HEADERS) | ({"Authorization": f"Bearer {token}"} if token else {})
+        self._http: aiohttp.ClientSession | None = None
+        self._timeouts: dict[float, aiohttp.ClientTimeout] = {}
+
+    def http(self) -> aiohttp.ClientSession:
+        """The underlying client, made when first asked for (it belongs to the running loop)."""
+        if self._http is None or self._http.closed:
+            connector = aiohttp.TCPConnector(limit=0, limit_per_host=0, keepalive_timeout=self._keep_s)
+            self._http = aiohttp.ClientSession(
+                connector=connector,
+                cookie_jar=aiohttp.DummyCookieJar(),
+                headers=self._headers,
+                trust_env=False,
+                auto_decompress=True,
+            )
+        return self._http
+
+    async def get(self, url: URL, *, timeout_s: float, stage: Stage = Stage.SEED) -> Reply:
+        return await self._request("GET", url, None, {}, timeout_s, stage)
+
+    async def post(self, url: URL, body: bytes, headers: Mapping[str, str], timeout_s: float, stage: Stage) -> Reply:
+        """Post and read the answer whole.
+
+        Raises `Undelivered` or `Unreachable` when the connection breaks, `SessionFailed` past the time limit.
+        """
+        return await self._request("POST", url, body, headers, timeout_s, stage)
+
+    async def _request(
+        self, method: str, url: URL, body: bytes | None, headers: Mapping[str, str], timeout_s: float, stage: Stage
+    ) -> Reply:
+        timeout = self._timeouts.get(timeout_s) or self._timeout(timeout_s)
+        try:
+            async with self.http().request(
+                method, url, data=body, headers=headers, timeout=timeout, allow_redirects=False
+            ) as answer:
+                return Reply(answer.status, await answer.read(), answer.headers)
+        except aiohttp.ConnectionTimeoutError:
+            raise Unreachable(f"no connection to {url.origin()} within {CONNECT_TIMEOUT_S:g} s") from None
+        except TimeoutError:  # aiohttp's timeouts are TimeoutErrors, some of them ClientErrors too
+            reason = f"no answer from {url.origin()} within {timeout_s:g} s"
+            raise SessionFailed(FailureKind.TRANSPORT_TIMEOUT, reason, stage) from None
+        except aiohttp.ClientConnectorError as error:
+            raise Unreachable(f"no connection to {url.origin()}: {error.strerror or error}") from None
+        except (aiohttp.ClientError, ConnectionError) as error:
+            raise Undelivered(f"{url.origin()} broke the connection ({type(error).__name__})") from None
+
+    def _timeout(self, timeout_s: float) -> aiohttp.ClientTimeout:
+        made = aiohttp.ClientTimeout(total=timeout_s, sock_connect=min(CONNECT_TIMEOUT_S, timeout_s))
+        self._timeouts[timeout_s] = made
+        return made
+
+    async def close(self) -> None:
+        """Close every connection, also those in use."""
+        http, self._http = self._http, None
+        if http is not None:
+            await http.close()
+            await asyncio.sleep(0)  # transports are told to close in the loop's next turn
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()

@@ -65,11 +65,12 @@ class _Mcp:
 
     async def otherwise(self, scope: Scope, receive: Receive, send: Send) -> None:
         """What is not plain: the SDK's, unless it comes from a page of another origin."""
-        headers = dict(scope["headers"])
+        trimmed = [(name, value.strip(b" \t")) for name, value in scope["headers"]]
+        headers = dict(trimmed)
         if not same_origin(headers.get(b"origin", b""), headers.get(b"host", b"")):
             await respond_refused(send, Refused(Code.FORBIDDEN_ORIGIN, "Requests from this origin are refused."))
             return
-        await self.sdk(scope, receive, send)
+        await self.sdk({**scope, "headers": trimmed}, receive, send)
 
 
 def same_origin(origin: bytes, host: bytes) -> bool:

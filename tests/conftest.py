@@ -1,0 +1,19 @@
+"""Fixtures for everybody: a server with the bundled environments, one process for the whole run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.serving import serving
+
+BUNDLED = ("counter", "battery", "ledger", "checkout")
+
+
+@pytest.fixture(scope="session")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The URL of a gymwire server that serves the bundled environments."""
+    log = tmp_path_factory.mktemp("server") / "server.log"
+    with serving(log, *BUNDLED) as running:
+        yield running.url

@@ -61,19 +61,11 @@ class ForeignOpenEnv(Backend):
         """Read what an action is. Raises `WrongRequest`."""
         if options.reward not in _COMBINED:
             raise WrongRequest(f"rewards are combined as last, sum or max, not {options.reward!r}.")
-        url = endpoint.url / "schema"
         try:
-            reply = await endpoint.pool.get(url, timeout_s=30.0)
-            action = orjson.loads(reply.body)["action"] if reply.status == 200 else None
-        except (Undelivered, SessionFailed) as error:
+            return cls(endpoint, info, options, await _action_schema(endpoint))
+        except WrongRequest:
             await endpoint.pool.close()
-            raise WrongRequest(f"nothing answers at {url}: {error}") from None
-        except (orjson.JSONDecodeError, KeyError, TypeError):
-            action = None
-        if not isinstance(action, dict):
-            await endpoint.pool.close()
-            raise WrongRequest(f"{url} answers HTTP {reply.status} and no action schema: is this an OpenEnv server?")
-        return cls(endpoint, info, options, action)
+            raise
 
     async def seed(self, task: Task) -> Session:
         if task.row is None and (task.split is not None or task.index is not None):
@@ -105,6 +97,21 @@ class ForeignOpenEnv(Backend):
 
     async def close(self) -> None:
         await self.endpoint.pool.close()
+
+
+async def _action_schema(endpoint: Endpoint) -> Json:
+    url = endpoint.url / "schema"
+    try:
+        reply = await endpoint.pool.get(url, timeout_s=30.0)
+    except (Undelivered, SessionFailed) as error:
+        raise WrongRequest(f"nothing answers at {url}: {error}") from None
+    try:
+        action = orjson.loads(reply.body)["action"]
+    except (orjson.JSONDecodeError, KeyError, TypeError):
+        action = None
+    if reply.status != 200 or not isinstance(action, dict):
+        raise WrongRequest(f"{url} answers HTTP {reply.status} and no action schema: is this an OpenEnv server?")
+    return action
 
 
 class ForeignOpenEnvSession(Session):

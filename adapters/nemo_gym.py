@@ -39,7 +39,7 @@ from .responses import response_of
 from .session import POLICY_CODES, Session, SessionFailed, Task, WrongRequest, failure_of, read_outcome
 
 _DATE_GONE = re.compile(r";\s*(max-age\s*=\s*(0|-\d+)\s*(;|$)|expires\s*=[^;]*\b19[67]\d\b)", re.IGNORECASE)
-_JSON_HEADERS = {hdrs.CONTENT_TYPE: "application/json"}
+_JSON_HEADERS: dict[str, str] = {"Content-Type": "application/json"}
 
 
 class CookieJar:

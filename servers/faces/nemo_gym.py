@@ -88,7 +88,8 @@ class _NemoGym:
     def __init__(self, context: FaceContext) -> None:
         self.context = context
         self.sessions, self.served, self.prefix = context.sessions, context.served, context.prefix
-        self._cookie_end = f"; Path={self.prefix}; HttpOnly; SameSite=Lax".encode()
+        # Path=/: NeMo Gym 0.7.0's agent keeps the cookie in a jar that it also asks for its own /v1/responses.
+        self._cookie_end = b"; Path=/; HttpOnly; SameSite=Lax"
 
     def face(self) -> Face:
         at = self.prefix

@@ -59,7 +59,16 @@ class Control:
 
     def described(self) -> Json:
         schema = strip_titles(self.arguments.model_json_schema())
+        schema["properties"] = {name: _plain(inner) for name, inner in schema["properties"].items()}
         return {"name": self.name, "description": self.description, "inputSchema": schema}
+
+
+def _plain(schema: Json) -> Json:
+    """An optional argument as its type alone: simple clients cannot fill in a choice between a type and null."""
+    kind = next((kind for kind in schema.get("anyOf", ()) if kind != {"type": "null"}), None)
+    if kind is None:
+        return schema
+    return {**kind, "description": schema["description"]}
 
 
 def read_control(control: Control, arguments: Json) -> _Arguments:

@@ -11,10 +11,13 @@ from __future__ import annotations
 import argparse
 import asyncio
 import base64
+import os
 import struct
+import sys
 import zlib
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
 from typing import Annotated, Any
 
 import uvicorn
@@ -27,6 +30,8 @@ from gymwire.servers.faces.mcp_tools import McpTools
 from gymwire.servers.sessions import Limits, SeedRequest, Sessions
 from pydantic import Field
 from starlette.types import ASGIApp, Receive, Scope, Send
+
+from .processes import ROOT, answers, free_port, started, wait_until
 
 RICH_SCHEMA: dict[str, Any] = {
     "$schema": "https://json-schema.org/draft/2020-12/schema",
@@ -180,6 +185,17 @@ async def running(app: ASGIApp, port: int) -> AsyncIterator[str]:
     finally:
         server.should_exit = True
         await task
+
+
+@contextmanager
+def serving_fixture(log: Path) -> Iterator[str]:
+    """The fixture environment served by a process of its own; its URL."""
+    port = free_port()
+    url = f"http://127.0.0.1:{port}/mcp"
+    command = [sys.executable, "-m", "tests.peers.mcp_fixture", "--port", str(port)]
+    with started(command, log, os.environ, ROOT) as process:
+        wait_until(lambda: answers(url), process, log)
+        yield url
 
 
 def config(app: ASGIApp, port: int) -> uvicorn.Config:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from .processes import ROOT, answers, finished, free_port, started, wait_until
+from .mcp_fixture import serving_fixture
+from .processes import finished
 from .venvs import node_tool, required
 
 HERE = Path(__file__).parent
@@ -23,11 +23,7 @@ BESIDES = {
 
 @pytest.fixture(scope="module")
 def fixture_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    port, log = free_port(), tmp_path_factory.mktemp("fixture") / "log"
-    url = f"http://127.0.0.1:{port}/mcp"
-    command = [sys.executable, "-m", "tests.peers.mcp_fixture", "--port", str(port)]
-    with started(command, log, os.environ, ROOT) as process:
-        wait_until(lambda: answers(url), process, log)
+    with serving_fixture(tmp_path_factory.mktemp("fixture") / "log") as url:
         yield url
 
 

@@ -18,7 +18,7 @@ from typing import Any, ClassVar, Literal, TypeVar, overload
 from pydantic import BaseModel
 
 from .policies import Policy
-from .schema import ArgumentCheck
+from .schema import ArgumentCheck, DefinitionError
 from .types import Outcome, Row, Tool, Transcript
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -32,14 +32,12 @@ RESERVED_NAMES = frozenset(
     | {"splits", "tasks", "num_tasks", "task", "task_range"}
 )
 TOOL_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
+#: An environment's name is a step of its URLs.
+NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}")
 
 
 class ToolError(Exception):
     """The policy's mistake: the text goes back to it as an error result, and the episode goes on."""
-
-
-class DefinitionError(TypeError):
-    """An environment that cannot be served as written; raised when its class is defined."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +128,8 @@ class Environment:
         super().__init_subclass__(**kwargs)
         if "name" not in cls.__dict__:
             cls.name = snake_case(cls.__name__)
+        if not NAME.fullmatch(cls.name):
+            raise DefinitionError(f"{cls.__name__}: the name {cls.name!r} must match {NAME.pattern}")
         cls.tool_specs = {spec.tool.name: spec for spec in _collect(cls)}
 
     @cached_property
@@ -214,6 +214,8 @@ def _collect(cls: type[Environment]) -> Iterator[ToolSpec]:
 
 
 def _spec(cls: type[Environment], function: Callable[..., Any], mark: _Mark, bound: bool) -> ToolSpec:
+    if not inspect.isfunction(function) and bound:
+        raise DefinitionError(f"{cls.__name__}: a tool is a plain method, not a {type(function).__name__}")
     name = mark.name or function.__name__
     if name in RESERVED_NAMES:
         raise DefinitionError(f"{cls.__name__}: a tool may not be called {name!r}: a route or control call is")
@@ -221,6 +223,8 @@ def _spec(cls: type[Environment], function: Callable[..., Any], mark: _Mark, bou
         raise DefinitionError(f"{cls.__name__}: tool name {name!r} must match {TOOL_NAME.pattern}")
     if mark.timeout not in ("session", "policy"):
         raise DefinitionError(f'{cls.__name__}.{name}: timeout is "session" or "policy", not {mark.timeout!r}')
+    if mark.timeout_s is not None and not mark.timeout_s > 0:
+        raise DefinitionError(f"{cls.__name__}.{name}: timeout_s must be above 0, got {mark.timeout_s}")
     check = ArgumentCheck(function, skip_self=bound)
     return ToolSpec(
         tool=Tool(name, check.description, check.parameters),

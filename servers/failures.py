@@ -14,6 +14,8 @@ from .types import Failure, FailureKind, Stage
 
 logger = logging.getLogger("gymwire.failures")
 MAX_REASON_CHARACTERS = 300
+MAX_KIND_CHARACTERS = 80
+PUBLIC_KINDS = frozenset(FailureKind)
 
 
 class SessionFailure(Exception):
@@ -43,8 +45,8 @@ def assign(error: BaseException, environment: str, stage: Stage, tool: str = "")
 
 def _kind(error: BaseException, environment: str, stage: Stage) -> str:
     if isinstance(error, SessionFailure):
-        known = error.kind in FailureKind or ":" in error.kind
-        return error.kind if known else f"{environment}:{error.kind}"
+        kind = one_line(str(error.kind), MAX_KIND_CHARACTERS)
+        return kind if kind in PUBLIC_KINDS or ":" in kind else f"{environment}:{kind}"
     if stage is Stage.VERIFY:
         return FailureKind.VERIFIER_ERROR
     if isinstance(error, ToolTimeout):
@@ -53,21 +55,27 @@ def _kind(error: BaseException, environment: str, stage: Stage) -> str:
 
 
 def _reason(error: BaseException) -> str:
-    if isinstance(error, SessionFailure):
-        text = error.reason
-    elif isinstance(error, ToolTimeout | BadReward):
-        text = str(error)
-    elif isinstance(error, asyncio.CancelledError):
-        text = "cancelled"
-    else:
-        text = f"{type(error).__name__}: {error}"
-    return one_line(text)
+    if isinstance(error, asyncio.CancelledError):
+        return "cancelled"
+    text = message_of(error)
+    return one_line(text if isinstance(error, SessionFailure | ToolTimeout | BadReward) else _named(error, text))
 
 
-def one_line(text: str) -> str:
+def _named(error: BaseException, text: str) -> str:
+    return f"{type(error).__name__}: {text[:MAX_REASON_CHARACTERS]}"
+
+
+def message_of(error: BaseException) -> str:
+    """An exception's own text, also where its `__str__` raises: that must not hide what broke."""
+    try:
+        return str(error)
+    except Exception:
+        return "(an exception whose text cannot be had)"
+
+
+def one_line(text: str, limit: int = MAX_REASON_CHARACTERS) -> str:
     """Printable, short, and encodable: a reason travels in headers, logs and JSON."""
-    printable = "".join(character if character.isprintable() else " " for character in text)
-    return printable.encode("utf-8", "replace").decode()[:MAX_REASON_CHARACTERS]
+    return "".join(character if character.isprintable() else " " for character in text[:limit])
 
 
 class FailureLog:

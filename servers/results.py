@@ -22,17 +22,27 @@ def tool_result(value: Any) -> ToolResult:
     """Text as it is; media as media; anything else as JSON. Raises TypeError for what has no JSON form."""
     if isinstance(value, str):
         return ToolResult(clean_text(value))
-    if isinstance(value, ToolResult):
-        return replace(value, text=clean_text(value.text))
-    if isinstance(value, Media):
-        return ToolResult("", media=(value,))
-    if _has_media(value):
-        texts = [part for part in value if not isinstance(part, Media)]
-        media = tuple(part for part in value if isinstance(part, Media))
-        return ToolResult(clean_text("\n".join(map(str, texts))), media=media)
     if isinstance(value, bytes | bytearray | memoryview):
         raise TypeError("a tool returned bytes; return text, JSON values or Media")
+    if isinstance(value, ToolResult):
+        media = tuple(map(_sendable, value.media))
+        return replace(value, text=clean_text(value.text), is_error=bool(value.is_error), media=media)
+    if isinstance(value, Media):
+        return ToolResult("", media=(_sendable(value),))
+    if _has_media(value):
+        texts = [part for part in value if not isinstance(part, Media)]
+        media = tuple(_sendable(part) for part in value if isinstance(part, Media))
+        return ToolResult(clean_text("\n".join(map(str, texts))), media=media)
     return ToolResult(clean_text(_as_json(value)))
+
+
+def _sendable(media: Media) -> Media:
+    """Media whose fields every wire can carry. Raises TypeError for raw bytes."""
+    if not isinstance(media.data, str):
+        raise TypeError(f"Media.data is base64 text (or a resource's text), not {type(media.data).__name__}")
+    if media.data.isascii():
+        return media
+    return replace(media, data=media.data.encode("utf-8", "replace").decode())
 
 
 def _as_json(value: Any) -> str:
@@ -59,13 +69,24 @@ def clean_text(text: str) -> str:
 def outcome_of(value: Any, ending: Ending) -> Outcome:
     """The outcome of what verify returned. Raises `BadReward` for what is no finite number."""
     if isinstance(value, Outcome):
-        return value if value.masked or ending is Ending.FINISHED else replace(value, ending=ending)
+        if value.masked:
+            return value
+        ending = value.ending if ending is Ending.FINISHED else ending
+        reward = _number(value.reward, "verify")
+        return replace(value, ending=ending, reward=reward, components=_components(value.components))
     if isinstance(value, Mapping):
         if not value:
             raise BadReward("verify returned no components")
-        components = {str(name): _number(part, f"component {name!r}") for name, part in value.items()}
+        components = _components(value)
         return Outcome(ending, fsum(components.values()), components)
     return Outcome(ending, _number(value, "verify"))
+
+
+def _components(parts: Mapping[Any, Any]) -> dict[str, float]:
+    components = {clean_text(str(name)): _number(part, f"component {name!r}") for name, part in parts.items()}
+    if len(components) != len(parts):
+        raise BadReward("two components have the same name")
+    return components
 
 
 def _number(value: Any, what: str) -> float:

@@ -36,6 +36,24 @@ async def within(coroutine: Coroutine[Any, Any, Any], timeout_s: float) -> Any:
     return await _Rest(coroutine, waiting, timeout_s)
 
 
+class _Gate(asyncio.Future[None]):
+    """Opens when `inner` is done, or earlier when the time is up. Cancelling it cancels `inner`, as if the task
+    waited for that itself; so a task that awaits one which swallows its cancellation can still be woken."""
+
+    def __init__(self, inner: asyncio.Future[Any]) -> None:
+        super().__init__(loop=inner.get_loop())
+        self.inner = inner
+        inner._asyncio_future_blocking = False
+        inner.add_done_callback(self.open)
+
+    def cancel(self, msg: Any | None = None) -> bool:
+        return self.inner.cancel(msg)
+
+    def open(self, _: object = None) -> None:
+        if not self.done():
+            self.set_result(None)
+
+
 class _Rest(Awaitable[Any]):
     """The rest of a coroutine that suspended, driven by the same task until its time is up.
 
@@ -45,61 +63,79 @@ class _Rest(Awaitable[Any]):
 
     def __init__(self, coroutine: Coroutine[Any, Any, Any], waiting: Any, timeout_s: float) -> None:
         self.coroutine, self.waiting, self.timeout_s = coroutine, waiting, timeout_s
+        self.gate: _Gate | None = None
         self.expired = False
 
     def __await__(self) -> Generator[Any, Any, Any]:
         task = asyncio.current_task()
         assert task is not None
-        timer = task.get_loop().call_later(self.timeout_s, self._expire, task)
+        timer = task.get_loop().call_later(self.timeout_s, self._expire)
         try:
             return (yield from self._drive(task))
         finally:
             timer.cancel()
+            self.gate = None
 
-    def _expire(self, task: asyncio.Task[Any]) -> None:
+    def _expire(self) -> None:
         self.expired = True
-        task.cancel()
+        if self.gate is not None:
+            self.gate.open()
 
     def _drive(self, task: asyncio.Task[Any]) -> Generator[Any, Any, Any]:
         waiting = self.waiting
         while True:
+            failed: BaseException | None = None
             try:
-                sent = yield waiting
-            except asyncio.CancelledError as error:
-                if self.expired:
-                    _abandon(self.coroutine)
-                    if task.uncancel() == 0:
-                        raise ToolTimeout(f"no answer within {self.timeout_s:g} s") from None
-                    raise
-                step = lambda error=error: self.coroutine.throw(error)  # noqa: E731
+                yield from self._until_done(waiting)
             except BaseException as error:
-                step = lambda error=error: self.coroutine.throw(error)  # noqa: E731
-            else:
-                step = lambda sent=sent: self.coroutine.send(sent)  # noqa: E731
+                failed = error
+            if self.expired:
+                _abandon(self.coroutine, waiting)
+                if task.cancelling():
+                    raise asyncio.CancelledError
+                raise ToolTimeout(f"no answer within {self.timeout_s:g} s")
             try:
-                waiting = step()
+                waiting = self.coroutine.send(None) if failed is None else self.coroutine.throw(failed)
             except StopIteration as stop:
                 return stop.value
+
+    def _until_done(self, waiting: Any) -> Generator[Any, Any, None]:
+        """Wait for what the coroutine waits for: a future, or (None) the loop's next turn."""
+        if waiting is None:
+            yield
+            return
+        self.gate = _Gate(waiting)
+        yield from self.gate
+
+
+def ends_task(error: BaseException) -> bool:
+    """Whether an exception that came out of an environment's code is not the environment's: somebody cancels
+    this task, or ends the process. All else is, a `SystemExit` or a `CancelledError` of its own included."""
+    if isinstance(error, asyncio.CancelledError):
+        task = asyncio.current_task()
+        return task is not None and task.cancelling() > 0
+    return isinstance(error, KeyboardInterrupt | GeneratorExit)
 
 
 _abandoned: set[asyncio.Task[None]] = set()
 
 
-def _abandon(coroutine: Coroutine[Any, Any, Any]) -> None:
-    task = asyncio.get_running_loop().create_task(_cancelled(coroutine))
+def _abandon(coroutine: Coroutine[Any, Any, Any], waiting: asyncio.Future[Any] | None) -> None:
+    task = asyncio.get_running_loop().create_task(_cancelled(coroutine, waiting))
     _abandoned.add(task)
     task.add_done_callback(_abandoned.discard)
 
 
-async def _cancelled(coroutine: Coroutine[Any, Any, Any]) -> None:
+async def _cancelled(coroutine: Coroutine[Any, Any, Any], waiting: asyncio.Future[Any] | None) -> None:
     """Let a given-up coroutine run its cleanup; nobody waits for it, nobody reads its result."""
+    if waiting is not None:
+        waiting.cancel()
     try:
         waiting = coroutine.throw(asyncio.CancelledError())
         await _Rest(coroutine, waiting, timeout_s=60.0)
-    except (StopIteration, asyncio.CancelledError, ToolTimeout):
-        return
-    except Exception:
-        return  # an error in the cleanup of a call that already counts as timed out
+    except BaseException as error:  # whatever ends a call that already counts as timed out, a SystemExit too
+        if ends_task(error):
+            raise
 
 
 class Threads:
@@ -162,22 +198,28 @@ class Threads:
                 self._start_if_short()
 
     def _work(self) -> None:
-        while (job := self._jobs.get()) is not None:
-            with self._lock:
-                skip = job.given_up
-                job.started = time.monotonic()
-                self._outstanding -= skip
-            if skip:
-                continue
-            outcome = job.run()
-            with self._lock:
-                job.finished = True
-                if job.given_up:
-                    return
-                self._outstanding -= 1
-            job.deliver(*outcome)
+        while self._work_once():
+            pass
+
+    def _work_once(self) -> bool:
+        """Take one job; a function of its own, so that an idle thread keeps nothing of the last one alive."""
+        job = self._jobs.get()
         with self._lock:
-            self._threads -= 1
+            if job is None:
+                self._threads -= 1
+                return False
+            job.started = time.monotonic()
+            if job.given_up:
+                self._outstanding -= 1
+                return True
+        outcome = job.run()
+        with self._lock:
+            job.finished = True
+            if job.given_up:
+                return False
+            self._outstanding -= 1
+        job.deliver(*outcome)
+        return True
 
 
 class _Job:
@@ -194,8 +236,8 @@ class _Job:
     def run(self) -> tuple[Any, BaseException | None]:
         try:
             return self._call(), None
-        except StopIteration as error:  # a future may not carry it
-            return None, RuntimeError(f"StopIteration: {error}")
+        except (StopIteration, GeneratorExit, KeyboardInterrupt) as error:  # they mean something else to a task
+            return None, RuntimeError(f"{type(error).__name__}: {error}")
         except BaseException as error:
             return None, error
 

@@ -1,12 +1,15 @@
 """A tool's JSON schema and its argument check, both from the function's signature and docstring.
 
 Arguments are checked strictly and reach the tool exactly as sent: "5" is no integer, "null" stays a string.
-The check reads JSON text, so that every wire, whatever it decoded, ends in the same rules.
+The check reads JSON text, so that every wire, whatever it decoded, ends in the same rules. Nothing at all, blanks
+and null mean no arguments. NaN and infinities are no JSON and refused, also where a parser would let them pass:
+a tool that is handed one is soon asked to answer for it.
 """
 
 from __future__ import annotations
 
 import inspect
+import json
 from collections.abc import Callable
 from typing import Annotated, Any, NotRequired, Required, get_type_hints
 
@@ -19,8 +22,12 @@ from typing_extensions import TypedDict
 from .types import Json
 
 
-class SignatureError(TypeError):
-    """A tool whose signature cannot become a schema. Raised when the class is defined."""
+class DefinitionError(TypeError):
+    """An environment that cannot be served as written; raised when its class is defined."""
+
+
+class SignatureError(DefinitionError):
+    """A tool whose signature cannot become a schema."""
 
 
 class BadArguments(ValueError):
@@ -39,20 +46,45 @@ class ArgumentCheck:
         signature = _own_parameters(function, skip_self)
         adapter = _adapter(function, signature, about)
         self._read = adapter.validator.validate_json
-        self.parameters: Json = _schema(adapter, signature)
+        try:
+            self.parameters: Json = _schema(adapter, signature)
+        except PydanticUserError as error:
+            raise SignatureError(f"tool {function.__name__}: {error}") from error
 
     def read(self, arguments: bytes) -> dict[str, Any]:
+        if len(arguments) <= LONGEST_NOTHING and arguments.strip() in NOTHING:
+            arguments = b"{}"
+        elif b"NaN" in arguments or b"Infinity" in arguments:
+            _refuse_constants(arguments)
         try:
             return self._read(arguments)
         except ValidationError as error:
             raise BadArguments(explain(error)) from None
 
 
+NOTHING = frozenset({b"", b"null"})
+LONGEST_NOTHING = 16
+
+
+def _refuse_constants(arguments: bytes) -> None:
+    """Raise where NaN or Infinity stands outside a string; what else is wrong, the real check says."""
+
+    def refuse(name: str) -> None:
+        raise BadArguments(f"{name} is no JSON value")
+
+    try:
+        json.loads(arguments, parse_constant=refuse)
+    except BadArguments:
+        raise
+    except (ValueError, RecursionError):
+        return
+
+
 def explain(error: ValidationError) -> str:
     """One line a policy can act on: where, and what was expected. Never the value's neighbours."""
     parts = []
-    for item in error.errors(include_url=False, include_context=False)[:5]:
-        where = ".".join(str(step) for step in item["loc"])
+    for item in error.errors(include_url=False, include_context=False, include_input=False)[:5]:
+        where = ".".join(str(step)[:80] for step in item["loc"])
         parts.append(f"{where}: {item['msg']}" if where else item["msg"])
     return "; ".join(parts)
 
@@ -109,7 +141,7 @@ def _adapter(
         required = parameter.default is parameter.empty
         fields[parameter.name] = Required[hint] if required else NotRequired[hint]
     shape: Any = TypedDict("Arguments", fields)  # type: ignore[misc]  # pyright: ignore
-    shape.__pydantic_config__ = ConfigDict(strict=True, extra="forbid", arbitrary_types_allowed=False)
+    shape.__pydantic_config__ = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
     try:
         return TypeAdapter(shape)
     except (PydanticSchemaGenerationError, PydanticUserError) as error:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import copy
 import inspect
-import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -24,9 +23,11 @@ from .answers import (
     policy_error,
     unknown_tool,
 )
+from .closing import close_soon
 from .environment import Environment, ToolError, ToolSpec
-from .failures import ToolTimeout, assign
+from .failures import SessionFailure, ToolTimeout, assign, message_of
 from .results import clean_text, outcome_of, tool_result
+from .schema import BadArguments
 from .transcripts import chat_messages, disagreements
 from .types import (
     CallRecord,
@@ -47,9 +48,12 @@ if TYPE_CHECKING:
     from .catalog import Served
     from .store import CallerKey
 
-logger = logging.getLogger("gymwire.sessions")
 
 NO_ROW = Row()
+#: What an ended session keeps of its answers to keyed calls: the newest, up to this many characters of results.
+KEPT_ANSWER_CHARACTERS = 65_536
+#: The tool's name, the arguments as sent, and what was answered.
+KeyedAnswer = tuple[str, bytes, Answer]
 LIVE = (SessionState.SEEDED, SessionState.ACTIVE)
 GONE_CODES = {SessionState.CLOSED: Code.SESSION_CLOSED, SessionState.EXPIRED: Code.SESSION_EXPIRED}
 
@@ -115,7 +119,7 @@ class Session:
         self.in_flight = self.sockets = 0
         self.created = self.last_used = host.now()
         self._lock = asyncio.Lock()
-        self._answers: dict[str, tuple[str, bytes, Answer]] | None = None
+        self._answers: dict[str, KeyedAnswer] | None = None
 
     # ---- calls
 
@@ -143,8 +147,7 @@ class Session:
         if (known := self._answers.get(key)) is not None:
             return known[2] if known[:2] == (name, arguments) else KEY_REUSED
         answer = await self._call(name, arguments)
-        if self._answers is not None:
-            self._answers[key] = (name, arguments, answer)
+        self._answers[key] = (name, arguments, answer)
         return answer
 
     async def _call(self, name: str, arguments: bytes) -> Answer:
@@ -152,20 +155,14 @@ class Session:
             return self._ended()
         self.state = SessionState.ACTIVE
         pair = self.offered.get(name)
-        if pair is None:
-            answer = unknown_tool(name, self.offered)
-        else:
-            try:
-                keywords = pair[0].check.read(arguments)
-            except ValueError as error:
-                answer = invalid_arguments(name, str(error))
-            else:
-                answer = await self._run(pair[0], keywords)
+        answer = unknown_tool(name, self.offered) if pair is None else await self._run(pair[0], arguments)
         if self.state is not SessionState.ACTIVE:  # it failed in this call, or under it
             return self._ended()
         self.calls.append(CallRecord(name, arguments, answer.result))
-        if pair is not None and pair[0].ends and answer.code is Code.OK:
-            answer = await self._end_with(answer)
+        if answer.result.done:
+            log = self.calls
+            await self._verify_now(Transcript(calls=tuple(log)))
+            self.calls = log  # to be compared with the transcript that verify will bring
         return answer
 
     def _ended(self) -> Answer:
@@ -175,20 +172,27 @@ class Session:
             return ENDED
         raise gone(GONE_CODES[self.state])
 
-    async def _run(self, spec: ToolSpec, keywords: dict[str, Any]) -> Answer:
+    async def _run(self, spec: ToolSpec, arguments: bytes) -> Answer:
         environment = self.environment
         assert environment is not None
         limit_s = spec.timeout_s or environment.tool_timeout_s
         before: Environment | None = None
         try:
+            keywords = spec.check.read(arguments)
             if spec.timeout_blame == "policy":
                 before = snapshot(environment)
             tool = partial(spec.function, environment) if spec.bound else spec.function
             call = partial(tool, **keywords)
             value = await running.call(self.host.threads, call, is_async=spec.is_async, timeout_s=limit_s)
-            return Answer(Code.OK, tool_result(value))
+            result = tool_result(value)
+            done = (spec.ends or result.done) and not result.is_error
+            if done is not result.done:
+                result = replace(result, done=done)
+            return Answer(Code.TOOL_ERROR if result.is_error else Code.OK, result)
+        except BadArguments as error:
+            return invalid_arguments(spec.tool.name, clean_text(str(error)))
         except ToolError as error:
-            return policy_error(Code.TOOL_ERROR, clean_text(str(error)))
+            return policy_error(Code.TOOL_ERROR, clean_text(message_of(error)))
         except ToolTimeout as error:
             if spec.timeout_blame == "session":
                 return self._fail(error, Stage.CALL, spec.tool.name)
@@ -196,12 +200,7 @@ class Session:
                 self.environment = before  # what the late call still does happens to an object nobody reads
             return policy_error(Code.TOOL_ERROR, f"{spec.tool.name} gave {error} and was stopped.")
         except BaseException as error:
-            return self._fail(ours(error), Stage.CALL, spec.tool.name)
-
-    async def _end_with(self, answer: Answer) -> Answer:
-        """A tool with `ends=True` succeeded: verify at once, from the server's own log."""
-        await self._verify_now(Transcript(calls=self.calls))
-        return replace(answer, result=replace(answer.result, done=True))
+            return self._fail(error, Stage.CALL, spec.tool.name)
 
     # ---- several prompts
 
@@ -216,7 +215,7 @@ class Session:
             try:
                 return await self._next_prompt()
             except BaseException as error:
-                self._fail(ours(error), Stage.END_TURN)
+                self._fail(error, Stage.END_TURN)
                 return None
 
     async def _next_prompt(self) -> str | None:
@@ -244,9 +243,18 @@ class Session:
             if self.outcome is None:
                 if self.state not in LIVE:
                     raise gone(GONE_CODES[self.state])
-                await self._verify_now(Transcript(chat_messages(items), self.calls, ending))
+                await self._verify_now(Transcript(chat_messages(items), tuple(self.calls), ending))
+            elif self.calls:  # a call ended the episode: its log was kept for the transcript that comes now
+                log, self.calls = self.calls, []
+                self._compare(chat_messages(items), log)
             assert self.outcome is not None
             return self.outcome
+
+    def _compare(self, messages: Sequence[Message], log: Sequence[CallRecord]) -> None:
+        """Say in the outcome where the client's messages and the server's log differ."""
+        said = disagreements(messages, log)
+        if said and self.outcome is not None and not self.outcome.masked:
+            self.outcome = replace(self.outcome, disagreements=said)
 
     async def _verify_now(self, transcript: Transcript) -> None:
         started = perf_counter()
@@ -260,17 +268,16 @@ class Session:
                 timeout_s=environment.verify_timeout_s,
             )
             outcome = outcome_of(value, transcript.ending)
+            if outcome.masked:
+                reason = outcome.failure_reason or "verify said so"
+                raise SessionFailure(reason, outcome.failure_kind or "exception")
         except BaseException as error:
-            self._fail(ours(error), Stage.VERIFY)
+            self._fail(error, Stage.VERIFY)
             return
         if self.state not in LIVE:  # it failed while verify ran
             return
-        if outcome.masked:
-            kind = outcome.failure_kind or f"{self.served.name}:exception"
-            self.fail(Failure(kind, outcome.failure_reason or "verify said so", Stage.VERIFY))
-            return
-        said = disagreements(transcript.messages, self.calls)
-        self.outcome = replace(outcome, disagreements=said) if said else outcome
+        self.outcome = outcome
+        self._compare(transcript.messages, transcript.calls)
         self.state = SessionState.VERIFIED
         self.host.verified(self, perf_counter() - started)
         self._release()
@@ -287,14 +294,21 @@ class Session:
         return UNAVAILABLE
 
     def _fail(self, error: BaseException, stage: Stage, tool: str = "") -> Answer:
+        """What escaped an environment's code. A caller that gave up half way leaves a state nobody knows."""
+        if isinstance(error, GeneratorExit):
+            raise error
+        if running.ends_task(error):
+            self.fail(Failure(FailureKind.CANCELLED, "the caller gave up while it ran", stage, tool))
+            raise error
         return self.fail(assign(error, self.served.name, stage, tool), error)
 
     def expire(self, reason: str) -> None:
         """The idle or the lifetime limit: whoever still asks hears `session_expired`."""
         if self.state in LIVE:
+            self.state = SessionState.EXPIRED
             self.failure = Failure(FailureKind.SESSION_EXPIRED, reason, Stage.IDLE)
             self.outcome = Outcome.failed(self.failure)
-            self.state = SessionState.EXPIRED
+            self.host.failed(self, self.failure, None)
             self._release()
 
     async def close(self) -> None:
@@ -307,14 +321,13 @@ class Session:
                     self._release()
 
     def _release(self) -> None:
-        """Let go of everything but the outcome, and free the slot."""
+        """Let go of everything but the outcome and the latest answers, and free the slot."""
         environment, self.environment = self.environment, None
         self.calls, self.offered, self.row, self.prompt = [], {}, NO_ROW, ()
+        if self._answers:
+            self._answers = newest(self._answers)
         self.host.settled(self)
-        if environment is not None and type(environment).close is not Environment.close:
-            task = asyncio.get_running_loop().create_task(close_environment(environment, self.id))
-            _closing.add(task)
-            task.add_done_callback(_closing.discard)
+        close_soon(self.host.threads, environment, self.id)
 
     def _busy(self) -> _Busy:
         return _Busy(self)
@@ -342,35 +355,16 @@ class _Busy:
         self.session.last_used = self.session.host.now()
 
 
-_closing: set[asyncio.Task[None]] = set()
-
-
-async def close_environment(environment: Environment, session_id: str) -> None:
-    """Run an environment's `close`; what goes wrong there is logged and changes nothing."""
-    try:
-        await running.within(environment.close(), environment.tool_timeout_s)
-    except Exception:
-        logger.exception("session %s: close failed", session_id)
-
-
-async def closing_done() -> None:
-    """Wait until every `close` that was begun has ended."""
-    while _closing:
-        await asyncio.gather(*_closing, return_exceptions=True)
-
-
-def ours(error: BaseException) -> BaseException:
-    """What an environment's code may not throw past the session: everything but our own cancellation.
-
-    A `SystemExit` from a tool must not end the server; a `CancelledError` counts as the tool's own unless
-    this task is being cancelled.
-    """
-    task = asyncio.current_task()
-    if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling():
-        raise error
-    if isinstance(error, KeyboardInterrupt | GeneratorExit):
-        raise error
-    return error
+def newest(answers: dict[str, KeyedAnswer]) -> dict[str, KeyedAnswer]:
+    """The latest answers to keyed calls, within `KEPT_ANSWER_CHARACTERS`; in the order they were given."""
+    kept: list[tuple[str, KeyedAnswer]] = []
+    size = 0
+    for key, known in reversed(answers.items()):
+        size += len(known[1]) + len(known[2].result.text)
+        if size > KEPT_ANSWER_CHARACTERS:
+            break
+        kept.append((key, known))
+    return dict(reversed(kept))
 
 
 def snapshot(environment: Environment) -> Environment:

@@ -8,29 +8,32 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import json
 import logging
 import time
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, NoReturn
 
 import orjson
 
 from . import running
 from .answers import Code, Refused, gone
 from .catalog import Served
-from .environment import Environment
+from .closing import close_soon, closing_done
 from .failures import FailureLog, assign
 from .metrics import Metrics
 from .queueing import QueueTimeout, Slots
 from .results import clean_text
 from .running import Threads
-from .session import LIVE, Session, close_environment, closing_done, ours
+from .session import LIVE, NO_ROW, Session
 from .store import CallerKey, MemoryStore, Remembered, Signer
-from .types import Failure, FailureKind, Row, RowError, SessionState, Stage
+from .types import Failure, FailureKind, Json, Row, RowError, SessionState, Stage
 
 logger = logging.getLogger("gymwire.sessions")
 RETRY_AFTER_S = 5
+MAX_ID_CHARACTERS = 512
 #: Ended sessions whose outcome is kept for a repeated verify; past it the oldest are forgotten.
 KEPT_OUTCOMES = 16_384
 
@@ -80,10 +83,10 @@ class Sessions:
 
     async def seed(self, served: Served, request: SeedRequest, *, owner: str = "", wire: str = "local") -> Session:
         """Begin an episode. Raises `Refused`. Cancelling it leaves the queue and frees what was taken."""
-        if self._draining:
-            raise Refused(Code.DRAINING, "This server is shutting down.", retry_after_s=RETRY_AFTER_S)
         if request.caller_id is None:
             return await self._seed(served, request, owner, wire, None)
+        if len(request.caller_id) > MAX_ID_CHARACTERS:
+            raise Refused(Code.INVALID_REQUEST, f"A session id has at most {MAX_ID_CHARACTERS} characters.")
         caller = (served.name, owner, request.caller_id)
         while (pending := self._pending.get(caller)) is not None:
             await asyncio.wait([pending])
@@ -99,50 +102,59 @@ class Sessions:
             pending.cancel()
 
     def _repeated(self, known: Session, request: SeedRequest) -> Session:
+        """The session of a seed that came before. An ended one says how it ended: there is nothing to play."""
         if known.data_fingerprint != fingerprint(request):
             text = f"Session id {request.caller_id!r} was already seeded with another task."
             raise Refused(Code.SEED_CONFLICT, text)
+        if known.failure is not None:
+            raise Refused(Code.SESSION_FAILED, "The session has failed.", failure=known.failure)
+        if known.state not in LIVE:
+            raise Refused(Code.SEED_REFUSED, f"Session id {request.caller_id!r} was used and is {known.state}.")
         known.last_used = self.now()
         return known
 
     async def _seed(
         self, served: Served, request: SeedRequest, owner: str, wire: str, caller: CallerKey | None
     ) -> Session:
-        row, data = self._task(served, request)
-        await self._take_slot()
+        if self._draining:
+            raise draining()
         handle = self.signer.new_handle()
-        session = Session(self, served, handle, handle.partition(".")[0], row, owner, wire)
+        session = Session(self, served, handle, handle.partition(".")[0], NO_ROW, owner, wire)
+        try:
+            session.row, data = task_of(served, request)
+        except Exception as error:
+            self._not_begun(session, error)
+        await self._take_slot()
         try:
             await self._begin(session, data, request.seed)
         except BaseException as error:
-            self._abort(session, error)
-            raise
+            self._abandon(session)
+            self._not_begun(session, error)
+        if self._draining:
+            self._abandon(session)
+            raise draining()
         if caller is not None:
             session.caller, session.data_fingerprint = caller, fingerprint(request)
+        session.created = session.last_used = self.now()
         self.store.put(handle, session, caller)
         self.metrics.seeded(session)
         self._watch()
         return session
-
-    def _task(self, served: Served, request: SeedRequest) -> tuple[Row, Any]:
-        try:
-            row = request.row if request.row is not None else choose_row(served, request)
-            return row, served.check_data(row)
-        except RowError as error:
-            raise Refused(Code.INVALID_ROW, str(error)) from None
 
     async def _take_slot(self) -> None:
         started = time.perf_counter()
         try:
             await self.slots.take()
         except QueueTimeout:
-            code = Code.DRAINING if self._draining else Code.AT_CAPACITY
+            if self._draining:
+                raise draining() from None
             text = f"All {self.slots.size} sessions are taken; none came free in {self.limits.queue_timeout_s:g} s."
-            raise Refused(code, text, retry_after_s=RETRY_AFTER_S) from None
+            raise Refused(Code.AT_CAPACITY, text, retry_after_s=RETRY_AFTER_S) from None
         self.metrics.queued(time.perf_counter() - started)
 
     async def _begin(self, session: Session, data: Any, seed: int | None) -> None:
         """Make the environment and reset it."""
+        session.prompt = session.row.prompt
         served = session.served
         await served.setup()
         environment = session.environment = served.make()
@@ -161,13 +173,19 @@ class Sessions:
         session.offered = served.offered(environment, session.row)
         session.tools = tuple(tool for _, tool in session.offered.values())
 
-    def _abort(self, session: Session, error: BaseException) -> None:
-        """A seed that broke or was given up: nothing of it stays. Raises `Refused` where our side broke."""
+    def _abandon(self, session: Session) -> None:
+        """A seed that broke or was given up: nothing of it stays."""
         self.slots.give()
         environment, session.environment = session.environment, None
-        if environment is not None and type(environment).close is not Environment.close:
-            asyncio.get_running_loop().create_task(close_environment(environment, session.id))
-        failure = assign(ours(error), session.served.name, Stage.SEED)
+        close_soon(self.threads, environment, session.id)
+
+    def _not_begun(self, session: Session, error: BaseException) -> NoReturn:
+        """Say why a seed did not come about: the row does not fit, its client left, or our side broke."""
+        if running.ends_task(error):
+            raise error
+        if isinstance(error, RowError):
+            raise Refused(Code.INVALID_ROW, clean_text(str(error))) from None
+        failure = assign(error, session.served.name, Stage.SEED)
         session.state = SessionState.FAILED
         self.failures.record(session.served.name, session.id, failure, error)
         raise Refused(Code.SESSION_FAILED, "The session could not be started.", failure=failure) from error
@@ -278,16 +296,40 @@ class Sessions:
             self._forget(next(iter(self._ended.values())), Code.SESSION_EXPIRED)
 
 
+def draining() -> Refused:
+    return Refused(Code.DRAINING, "This server is shutting down.", retry_after_s=RETRY_AFTER_S)
+
+
+def task_of(served: Served, request: SeedRequest) -> tuple[Row, Any]:
+    """The row that is asked for, as this session's own, and its checked data. Raises `RowError`."""
+    row = request.row if request.row is not None else choose_row(served, request)
+    row = replace(row, data=copied(row.data))  # an environment that writes into its row must not reach the next session
+    return row, served.check_data(row)
+
+
 def choose_row(served: Served, request: SeedRequest) -> Row:
     """The row a request without one means. Raises `RowError`."""
-    if request.index is None and request.split is None:
-        return served.rows.choose(request.seed)
+    if request.index is None:
+        return served.rows.choose(request.seed, request.split)
     split = request.split if request.split is not None else next(iter(served.rows.splits), "")
-    return served.rows.get(split, request.index or 0)
+    return served.rows.get(split, request.index)
+
+
+def copied(value: Any) -> Any:
+    """JSON values, copied as deep as they go."""
+    if isinstance(value, Mapping):
+        return {key: copied(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [copied(item) for item in value]
+    return value
 
 
 def fingerprint(request: SeedRequest) -> bytes:
     """Tells two seeds of one caller-chosen id apart."""
     row = None if request.row is None else request.row.to_json()
-    text = orjson.dumps([row, request.split, request.index, request.seed], default=repr)
+    asked: list[Json | str | int | None] = [row, request.split, request.index, request.seed]
+    try:
+        text = orjson.dumps(asked, default=repr, option=orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS)
+    except TypeError:  # an integer beyond 64 bits, a lone surrogate
+        text = json.dumps(asked, default=repr, sort_keys=True).encode()
     return hashlib.blake2b(text, digest_size=16).digest()

@@ -6,9 +6,11 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from .failures import one_line
 from .types import CallRecord, Message, text_of
 
 MAX_DISAGREEMENTS = 10
+MAX_NAME_CHARACTERS = 80
 
 
 def chat_messages(items: Iterable[Any]) -> list[Message]:
@@ -42,10 +44,17 @@ def _add_call(messages: list[Message], item: Mapping[str, Any]) -> None:
         "function": {"name": item.get("name"), "arguments": item.get("arguments")},
     }
     last = messages[-1] if messages else {}
-    if last.get("role") == "assistant" and (last.get("tool_calls") or not last.get("content")):
-        last.setdefault("tool_calls", []).append(call)
+    made = _calls_of(last)
+    if last.get("role") == "assistant" and (made or not last.get("content")):
+        messages[-1] = {**last, "tool_calls": [*made, call]}
     else:
         messages.append({"role": "assistant", "content": "", "tool_calls": [call]})
+
+
+def _calls_of(message: Mapping[str, Any]) -> list[Any]:
+    """A message's tool calls; a client may have put anything there."""
+    calls = message.get("tool_calls")
+    return calls if isinstance(calls, list) else []
 
 
 def disagreements(messages: Sequence[Message], calls: Sequence[CallRecord]) -> tuple[str, ...]:
@@ -61,13 +70,14 @@ def disagreements(messages: Sequence[Message], calls: Sequence[CallRecord]) -> t
     position = 0
     for number, call in enumerate(calls, 1):
         index = _find(claimed, position, call)
+        name = one_line(call.name, MAX_NAME_CHARACTERS)
         if index is None:
-            found.append(f"call {number} ({call.name}) is in the server's log but not in the transcript")
+            found.append(f"call {number} ({name}) is in the server's log but not in the transcript")
             continue
         position = index + 1
         shown = claimed[index][2]
         if shown is not None and not _same_text(shown, call.result.plain()):
-            found.append(f"the result of call {number} ({call.name}) differs from the server's")
+            found.append(f"the result of call {number} ({name}) differs from the server's")
     known = {call.name for call in calls}
     made = sum(1 for name, _, _ in claimed if name in known)
     logged = len(calls)
@@ -79,16 +89,16 @@ def disagreements(messages: Sequence[Message], calls: Sequence[CallRecord]) -> t
 def _claimed(messages: Sequence[Message]) -> list[tuple[str, Any, str | None]]:
     """(name, arguments, result text or None) of every call in the messages, in order."""
     results = {
-        message.get("tool_call_id"): text_of(message.get("content"))
+        str(message.get("tool_call_id")): text_of(message.get("content"))
         for message in messages
         if message.get("role") == "tool"
     }
     claimed = []
     for message in messages:
-        for call in message.get("tool_calls") or ():
+        for call in _calls_of(message):
             function = call.get("function") if isinstance(call, Mapping) else None
             if isinstance(function, Mapping):
-                text = results.get(call.get("id"))
+                text = results.get(str(call.get("id")))
                 claimed.append((str(function.get("name")), _decoded(function.get("arguments")), text))
     return claimed
 
@@ -109,7 +119,7 @@ def _decoded(arguments: Any) -> Any:
             break
         try:
             arguments = json.loads(arguments)
-        except ValueError:
+        except (ValueError, RecursionError):
             return None
     return arguments
 

@@ -274,10 +274,10 @@ class CallRecord:
 
     @property
     def arguments(self) -> Any:
-        """The arguments decoded, or None where they were no JSON."""
+        """The arguments decoded, or None where they were no JSON (or nested too deeply for it)."""
         try:
             return json.loads(self.raw_arguments)
-        except ValueError:
+        except (ValueError, RecursionError):
             return None
 
 

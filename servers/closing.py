@@ -1,0 +1,39 @@
+"""Closing environments: beside whatever goes on, always once, and never in the way of it."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+
+from . import running
+from .environment import Environment
+
+logger = logging.getLogger("gymwire.sessions")
+_closing: set[asyncio.Task[None]] = set()
+
+
+def close_soon(threads: running.Threads, environment: Environment | None, session_id: str) -> None:
+    """Begin an environment's `close`, where it has one."""
+    if environment is None or type(environment).close is Environment.close:
+        return
+    task = asyncio.get_running_loop().create_task(_close(threads, environment, session_id))
+    _closing.add(task)
+    task.add_done_callback(_closing.discard)
+
+
+async def _close(threads: running.Threads, environment: Environment, session_id: str) -> None:
+    """What goes wrong in a `close` is logged and changes nothing."""
+    is_async = inspect.iscoroutinefunction(type(environment).close)
+    try:
+        await running.call(threads, environment.close, is_async=is_async, timeout_s=environment.tool_timeout_s)
+    except BaseException as error:
+        if running.ends_task(error):
+            raise
+        logger.exception("session %s: close failed", session_id)
+
+
+async def closing_done() -> None:
+    """Wait until every `close` that was begun has ended."""
+    while _closing:
+        await asyncio.gather(*_closing, return_exceptions=True)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import logging
 import signal
 import sys
 from collections.abc import Iterator, Sequence
@@ -42,6 +43,7 @@ NEXT = (
 def main() -> int:
     """Run the demo; its exit status."""
     file = _arguments()
+    logging.getLogger("gymwire").setLevel(logging.CRITICAL)  # sessions break on purpose; others are told at the end
     console, started = Console(), perf_counter()
     try:
         rounds = asyncio.run(play(bundled()))
@@ -51,18 +53,22 @@ def main() -> int:
     except (KeyboardInterrupt, asyncio.CancelledError):
         console.print("demo: interrupted")
         return 130
+    console.print(table(rounds))
+    status = conclude(console, rounds, perf_counter() - started)
     if file is not None:
         file.write_bytes(orjson.dumps([item.record() for item in rounds], option=orjson.OPT_INDENT_2) + b"\n")
-    console.print(table(rounds))
-    return conclude(console, rounds, perf_counter() - started)
+    return status
 
 
 def _arguments() -> Path | None:
     parser = argparse.ArgumentParser(prog="gymwire.adapters.demo", description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--json", metavar="FILE", type=Path, help="write the table as data, too")
     file: Path | None = parser.parse_args().json
-    if file is not None and not file.absolute().parent.is_dir():
-        parser.error(f"there is no folder {file.absolute().parent} to write {file.name} in")
+    if file is not None:
+        try:
+            file.open("ab").close()
+        except OSError as error:
+            parser.error(f"{file} cannot be written: {error.strerror}")
     return file
 
 
@@ -135,7 +141,10 @@ def _bar(episodes: int) -> Iterator[Bar]:
 
 def table(rounds: Sequence[Round]) -> Table:
     """One line a round, a section an environment."""
-    made = Table(title=f"{EPISODES} episodes at once of each environment on each wire", title_justify="left")
+    made = Table(
+        title=f"{EPISODES} episodes at once of each environment on each wire",
+        caption=f"broken: one session in {EVERY} breaks on purpose; the mean is over the others",
+    )
     for heading in ("environment", "wire", "policy"):
         made.add_column(heading, no_wrap=True)
     for heading in ("mean reward", "masked", "episodes/s"):
@@ -149,7 +158,7 @@ def table(rounds: Sequence[Round]) -> Table:
         made.add_row(
             "" if same else item.environment,
             "" if same and before is not None and before.wire == item.wire else item.wire,
-            f"{item.policy}, 1 in {EVERY} broken" if item.broken else item.policy,
+            f"{item.policy}, broken" if item.broken else item.policy,
             "-" if item.mean_reward is None else f"{item.mean_reward:.4f}",
             str(item.masked),
             f"{item.episodes_per_s:,.0f}",

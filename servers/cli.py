@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable
 from importlib.metadata import EntryPoint, entry_points
 from importlib.util import find_spec
+from pathlib import Path
 
 import typer
 
@@ -51,12 +52,16 @@ def _wanted() -> str:
 
 
 def _summary(point: EntryPoint) -> str:
-    """The first line of the command's module docstring, read without running the module."""
-    spec = find_spec(point.module)
+    """The first line of the command's module docstring, read from its file: its package is not imported either."""
+    package, rest = point.module.split(".")[:2], point.module.split(".")[2:]
+    spec = find_spec(".".join(package))
     if spec is None or spec.origin is None:
         return ""
-    with open(spec.origin, encoding="utf-8") as file:
-        return (ast.get_docstring(ast.parse(file.read())) or "").partition("\n")[0]
+    file = Path(spec.origin).parent.joinpath(*rest).with_suffix(".py") if rest else Path(spec.origin)
+    try:
+        return (ast.get_docstring(ast.parse(file.read_text(encoding="utf-8"))) or "").partition("\n")[0]
+    except OSError:
+        return ""
 
 
 if __name__ == "__main__":

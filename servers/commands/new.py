@@ -49,7 +49,7 @@ def new(
 
 def next_commands(name: str, target: Path) -> tuple[str, ...]:
     """What to type after it, with the commands of the Python that runs this."""
-    python, gymwire = _command("python"), _command("gymwire")
+    python, gymwire = shell_command("python"), shell_command("gymwire")
     return (
         f"cd {shlex.quote(str(target))}",
         f'{python} -m pip install -e ".[dev]"',
@@ -120,8 +120,12 @@ def _check(name: str) -> None:
         stop(f"a Python module called {module!r} exists already; choose another name")
 
 
-def _command(name: str) -> str:
-    """The command's bare name where a shell finds the one beside this Python, else its path."""
+def shell_command(name: str, *, from_here: bool = False) -> str:
+    """What to type for a command: its bare name where a shell finds the one beside this Python, else its path."""
     beside = Path(sys.executable).parent / name
     found = shutil.which(name)
-    return name if found and Path(found).parent == beside.parent else shlex.quote(str(beside))
+    if found and Path(found).parent == beside.parent:
+        return name
+    if from_here and beside.is_relative_to(Path.cwd()):
+        beside = beside.relative_to(Path.cwd())
+    return shlex.quote(str(beside))

@@ -7,8 +7,7 @@ from random import Random
 from statistics import mean
 
 from guess_number import GuessNumber
-from gymwire.adapters.connect import connect
-from gymwire.adapters.drive import Played, drive
+from gymwire.adapters import Played, connect, drive
 
 ROWS = list(GuessNumber.rows("eval", None, 0))
 

@@ -1,0 +1,205 @@
+"""A cheap load: many connections, each driven by a generator that yields requests and is sent the answers.
+
+A flow yields the bytes of the next request, or the seconds to think before it goes on (it is sent None then).
+It counts its finished operations on the meter. When a connection ends, `ConnectionError` is raised inside its
+flow: a flow that expects the end catches it and returns.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Generator, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from time import perf_counter
+from typing import NamedTuple, cast
+
+from .processes import BenchError, Server
+
+READY_TIMEOUT_S = 60.0
+
+
+class Answer(NamedTuple):
+    """What came back: a whole HTTP answer, or the text of one WebSocket message (status 0, no head)."""
+
+    status: int
+    head: bytes
+    body: bytes
+
+
+Flow = Generator[bytes | float, Answer, None]
+
+
+@dataclass(slots=True)
+class Meter:
+    """What a load has done so far."""
+
+    operations: int = 0
+    ready: int = 0
+    latencies_s: list[float] = field(default_factory=list)
+    #: Latencies are kept only while this is set: they cost the load generator time.
+    timing: bool = False
+
+
+MakeFlow = Callable[[Meter, int], Flow]
+
+
+class Connection(asyncio.Protocol):
+    """One connection and the flow on it; the wires say how requests and answers are framed."""
+
+    def __init__(self, flow: Flow) -> None:
+        self._flow = flow
+        self._transport: asyncio.Transport | None = None
+        self.over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def begin(self) -> None:
+        self._resume(lambda: next(self._flow))
+
+    def answered(self, answer: Answer) -> None:
+        self._resume(lambda: self._flow.send(answer))
+
+    def send(self, payload: bytes) -> None:
+        raise NotImplementedError
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's is none by class
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if not self.over.done():
+            self._resume(lambda: self._flow.throw(ConnectionError("the server ended the connection")))
+            if not self.over.done():
+                self._end(BenchError("a flow went on after its connection had ended"))
+
+    def write(self, data: bytes) -> None:
+        assert self._transport is not None
+        self._transport.write(data)
+
+    def close(self) -> None:
+        """Give up the flow."""
+        self._end(None)
+
+    def _resume(self, step: Callable[[], bytes | float]) -> None:
+        if self.over.done():
+            return
+        try:
+            wanted = step()
+        except StopIteration:
+            self._end(None)
+        except Exception as error:  # whatever a flow found wrong ends the measurement
+            self._end(error)
+        else:
+            if isinstance(wanted, bytes):
+                self.send(wanted)
+            else:
+                asyncio.get_running_loop().call_later(wanted, self.begin)
+
+    def _end(self, error: Exception | None) -> None:
+        if not self.over.done():
+            self.over.set_result(None) if error is None else self.over.set_exception(error)
+        if self._transport is not None:
+            self._transport.close()
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """The timed part of a load, from both ends."""
+
+    operations: int
+    wall_s: float
+    server_cpu_s: float
+    latencies_s: list[float]
+
+    @property
+    def cpu_ms(self) -> float:
+        """Server CPU per operation."""
+        return 1000 * self.server_cpu_s / self.operations
+
+    @property
+    def per_s(self) -> float:
+        return self.operations / self.wall_s
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """Either as long as `timed_s`, or as many as `operations`, after every connection did one and `warm_s`."""
+
+    warm_s: float = 0.25
+    timed_s: float = 1.0
+    operations: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Crowd:
+    """How many connections of which wire; `opening_s` spreads them over that time."""
+
+    connection: type[Connection]
+    make_flow: MakeFlow
+    size: int
+    opening_s: float = 0.0
+    keep_latencies: bool = False
+
+
+async def drive(server: Server, crowd: Crowd, timing: Timing) -> Load:
+    """Put the load on the server and measure its timed part. Raises what a flow raised."""
+    meter, live = Meter(), set[Connection]()
+    workers = [asyncio.create_task(_work(server.port, crowd, meter, live, index)) for index in range(crowd.size)]
+    measuring = asyncio.create_task(_measure(server, crowd, meter, timing))
+    try:
+        await asyncio.wait([measuring, *workers], return_when=asyncio.FIRST_COMPLETED)
+        for worker in workers:
+            if worker.done() and not measuring.done():
+                worker.result()
+        return await measuring
+    finally:
+        for task in (measuring, *workers):
+            task.cancel()
+        for connection in list(live):
+            connection.close()
+        await asyncio.gather(measuring, *workers, return_exceptions=True)
+        await asyncio.sleep(0.05)  # the server sees the connections end
+
+
+async def _work(port: int, crowd: Crowd, meter: Meter, live: set[Connection], index: int) -> None:
+    """One member of the crowd: a connection at a time, for ever."""
+    await asyncio.sleep(crowd.opening_s * index / crowd.size)
+    loop = asyncio.get_running_loop()
+    for turn in _count():
+        flow = crowd.make_flow(meter, index + turn * crowd.size)
+        connection = crowd.connection(flow)
+        await loop.create_connection(lambda connection=connection: connection, "127.0.0.1", port)
+        live.add(connection)
+        try:
+            await connection.over
+        finally:
+            live.discard(connection)
+
+
+def _count() -> Iterator[int]:
+    turn = 0
+    while True:
+        yield turn
+        turn += 1
+
+
+async def _measure(server: Server, crowd: Crowd, meter: Meter, timing: Timing) -> Load:
+    async with asyncio.timeout(READY_TIMEOUT_S + crowd.opening_s):
+        while meter.ready < crowd.size:
+            await asyncio.sleep(0.01)
+    await asyncio.sleep(timing.warm_s)
+    meter.timing = crowd.keep_latencies
+    operations, cpu_s, started = meter.operations, server.cpu_s(), perf_counter()
+    if timing.operations:
+        while meter.operations - operations < timing.operations:
+            await asyncio.sleep(0.01)
+    else:
+        await asyncio.sleep(timing.timed_s)
+    done, spent_s, wall_s = meter.operations - operations, server.cpu_s() - cpu_s, perf_counter() - started
+    if not done:
+        raise BenchError(f"{server.name} did nothing in {wall_s:.1f} s")
+    return Load(done, wall_s, spent_s, meter.latencies_s)
+
+
+def ended_by_server(last: bytes) -> Flow:
+    """The end of a flow: a last message, which the server answers by ending the connection."""
+    with suppress(ConnectionError):
+        yield last

@@ -18,6 +18,7 @@ from .openenv_reading import Action, Beginning, read_verify
 from .openenv_shapes import METADATA, call_data, described, end_turn_data, enveloped, verdict, verify_data
 
 PRUNE_AT = 256
+CONTROLS = frozenset(("verify", "end_turn"))
 
 
 class Episode:
@@ -179,7 +180,9 @@ class Episodes:
 
     async def ready(self, episode: Episode) -> Session:
         """The session of an episode; what `openenv/session/create` promised is seeded now. Raises `Refused`."""
-        if episode.session is None and episode.promised is not None:
+        if episode.session is not None:
+            return episode.session
+        if episode.promised is not None:
             async with episode.lock:
                 if episode.session is None and episode.promised is not None:
                     await self._seed(episode, episode.promised)
@@ -201,6 +204,8 @@ class Episodes:
 
     async def step(self, episode: Episode, action: Action) -> Json:
         """A step message: counted, then done."""
+        if episode.session is None and action.tool is not None:
+            await self.ready(episode)  # a step that is refused for want of an episode does not count
         episode.count(action.key)
         if action.tool is None:
             return self._listing(episode)
@@ -208,21 +213,22 @@ class Episodes:
 
     async def call(self, episode: Episode, action: Action) -> Json:
         """Call a tool, or make a control call. Raises `Refused` where there is no session to ask."""
-        assert action.tool is not None
+        tool, arguments, key, control, _ = action
+        assert tool is not None
         session = episode.session or await self.ready(episode)
         try:
-            if action.control and action.tool in ("verify", "end_turn"):
+            if control and tool in CONTROLS:
                 return await self._control(session, action)
-            answer = await session.call(action.tool, action.arguments, action.key)
+            answer = await session.call(tool, arguments, key)
         except Refused as refused:
             if session.outcome is None:
                 raise
-            return _failed(action.tool, refused, session.outcome)
-        return call_data(action.tool, answer, session.outcome)
+            return _failed(tool, refused, session.outcome)
+        return call_data(tool, answer, session.outcome)
 
     async def _control(self, session: Session, action: Action) -> Json:
         if action.tool == "verify":
-            asked = read_verify(action.arguments)
+            asked = read_verify(action.decoded)
             return verify_data(await session.verify(asked.messages, asked.ending))
         prompt = await session.end_turn()
         if session.outcome is not None and session.outcome.masked:

@@ -10,7 +10,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..sessions import SeedRequest
 from ..types import Ending, Json, Message, Row, RowError
@@ -146,14 +146,14 @@ def _end_of_nested(text: str, at: int) -> int:
     raise IndexError
 
 
-@dataclass(frozen=True, slots=True)
-class Action:
+class Action(NamedTuple):
     """A step: a call with the JSON text of its arguments; without a tool, the wish to list them."""
 
     tool: str | None
     arguments: bytes = NO_ARGUMENTS
     key: str | None = None
     control: bool = False
+    decoded: Any = None  # a control call's arguments
 
 
 _S = r"[ \t\r\n]*"
@@ -214,10 +214,10 @@ def read_call(
     if key is not None and not isinstance(key, str):
         raise invalid([*location, "metadata", "idempotency_key"], "Input should be a string", "string_type", key)
     found = data.get("arguments")
-    arguments = NO_ARGUMENTS
+    arguments, decoded = NO_ARGUMENTS, None
     if found is not None and not text.startswith("null", found[1]):
-        arguments = text[found[1] : found[2]].encode()
-    return Action(name, arguments, key or None, metadata.get("control") is True)
+        arguments, decoded = text[found[1] : found[2]].encode(), found[0]
+    return Action(name, arguments, key or None, metadata.get("control") is True, decoded)
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,10 +269,12 @@ class VerifyRequest:
     ending: Ending
 
 
-def read_verify(arguments: bytes) -> VerifyRequest:
+def read_verify(arguments: Any) -> VerifyRequest:
     """Arguments of the control call verify: `messages` or `answer`, and `ending`."""
     location = ("data", "arguments")
-    given = read_object(arguments.decode()).plain() if arguments != NO_ARGUMENTS else {}
+    given = {} if arguments is None else arguments
+    if not isinstance(given, Mapping):
+        raise invalid(location, "Input should be an object", "dict_type", given)
     forbid_others(given, frozenset(("messages", "answer", "ending")), location)
     messages, answer = given.get("messages"), given.get("answer")
     if messages is not None and not isinstance(messages, list):

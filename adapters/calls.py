@@ -9,7 +9,6 @@ and are refused as the model's mistake.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from math import isfinite
@@ -17,6 +16,7 @@ from typing import Any, Literal, NoReturn
 
 import orjson
 
+from ..servers.answers import sanitize
 from ..servers.types import Json, Message, ToolResult
 
 Keep = Literal["start", "end", "both"]
@@ -24,8 +24,6 @@ Keep = Literal["start", "end", "both"]
 #: What a broken call is named in the history when it named no tool.
 UNNAMED = "unreadable_tool_call"
 _OPEN, _CLOSE = "<tool_call>", "</tool_call>"
-#: C0 and C1 control characters and DEL, but not tab and line feed.
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
 class BadToolCall(ValueError):
@@ -215,13 +213,6 @@ def _read_call(value: Any) -> ParsedCall:
 
 
 # Results
-
-
-def sanitize(text: str) -> str:
-    """Without control characters (terminal codes, NUL); CRLF and CR become LF."""
-    if _CONTROL.search(text) is None:
-        return text
-    return _CONTROL.sub("\ufffd", text.replace("\r\n", "\n").replace("\r", "\n"))
 
 
 def limit_result(text: str, max_chars: int, keep: Keep = "both") -> str:

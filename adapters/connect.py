@@ -121,11 +121,14 @@ class Seeding:
         self._connection, self._task = connection, task
         self._session: Session | None = None
 
+    async def start(self) -> Session:
+        return await self._connection.seed(self._task)
+
     def __await__(self) -> Generator[Any, Any, Session]:
-        return self._connection.seed(self._task).__await__()
+        return self.start().__await__()
 
     async def __aenter__(self) -> Session:
-        self._session = await self._connection.seed(self._task)
+        self._session = await self.start()
         return self._session
 
     async def __aexit__(

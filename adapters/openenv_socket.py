@@ -17,11 +17,12 @@ from yarl import URL
 
 from ..servers.types import FailureKind, Json, Stage
 from .patience import Undelivered, Unreachable, delivered
-from .pool import CONNECT_TIMEOUT_S, Pool
+from .pool import CONNECT_TIMEOUT_S, Pool, reason_of
 from .session import SessionFailed
 
 #: Seconds to wait for the server's half of the closing handshake.
 CLOSE_WAIT_S = 2.0
+_CLOSING = aiohttp.ClientWSTimeout(ws_close=CLOSE_WAIT_S)
 
 
 class Socket:
@@ -42,9 +43,15 @@ class Socket:
         async def connect() -> Socket:
             try:
                 async with asyncio.timeout(timeout_s):
-                    return cls(await pool.http().ws_connect(url, compress=0, max_msg_size=0, decode_text=False))
-            except (aiohttp.ClientConnectorError, TimeoutError) as error:
-                raise Unreachable(f"no connection to {url.origin()}: {error or 'no answer in time'}") from None
+                    return cls(
+                        await pool.http().ws_connect(
+                            url, compress=0, max_msg_size=0, decode_text=False, timeout=_CLOSING
+                        )
+                    )
+            except aiohttp.ClientConnectorError as error:
+                raise Unreachable(f"no connection to {url.origin()}: {reason_of(error)}") from None
+            except TimeoutError:
+                raise Unreachable(f"no WebSocket at {url} within {timeout_s:g} s") from None
             except aiohttp.WSServerHandshakeError as error:
                 reason = f"{url} refused the WebSocket: HTTP {error.status}"
                 raise SessionFailed(FailureKind.PROVIDER_UNAVAILABLE, reason, Stage.SEED) from None

@@ -8,6 +8,7 @@ POST may not act elsewhere). Idle connections are kept 60 s toward gymwire serve
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Mapping
 from types import TracebackType
 from typing import NamedTuple, Self
@@ -86,7 +87,7 @@ class Pool:
             reason = f"no answer from {url.origin()} within {timeout_s:g} s"
             raise SessionFailed(FailureKind.TRANSPORT_TIMEOUT, reason, stage) from None
         except aiohttp.ClientConnectorError as error:
-            raise Unreachable(f"no connection to {url.origin()}: {error.strerror or error}") from None
+            raise Unreachable(f"no connection to {url.origin()}: {reason_of(error)}") from None
         except (aiohttp.ClientError, ConnectionError) as error:
             raise Undelivered(f"{url.origin()} broke the connection ({type(error).__name__})") from None
 
@@ -109,3 +110,9 @@ class Pool:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self.close()
+
+
+def reason_of(error: aiohttp.ClientConnectorError) -> str:
+    """Why no connection came about, in the system's words."""
+    number = error.os_error.errno
+    return os.strerror(number) if number is not None and number > 0 else str(error.os_error or error)

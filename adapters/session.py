@@ -19,9 +19,9 @@ from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import ClassVar, Self
 
-from ..servers.answers import Code, invalid_arguments, unknown_tool
+from ..servers.answers import Code, invalid_arguments, sanitize, unknown_tool
 from ..servers.types import Ending, FailureKind, Message, Outcome, Row, Stage, Tool, ToolResult
-from .calls import BadToolCall, Keep, encode_arguments, limit_result, read_arguments, sanitize
+from .calls import BadToolCall, Keep, encode_arguments, limit_result, read_arguments
 
 logger = logging.getLogger("gymwire.adapters")
 

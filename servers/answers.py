@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
@@ -135,3 +136,14 @@ def unknown_tool(name: str, known: Iterable[str]) -> Answer:
 
 def invalid_arguments(name: str, why: str) -> Answer:
     return policy_error(Code.INVALID_ARGUMENTS, f"Invalid arguments for {name}: {why}")
+
+
+#: C0 and C1 control characters and DEL, but not tab and line feed.
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+
+
+def sanitize(text: str) -> str:
+    """How clients show a result to a policy: without control characters; CRLF and CR become LF."""
+    if _CONTROL.search(text) is None:
+        return text
+    return _CONTROL.sub("\ufffd", text.replace("\r\n", "\n").replace("\r", "\n"))

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from .answers import sanitize
 from .failures import one_line
 from .types import CallRecord, Message, text_of
 
@@ -79,7 +80,7 @@ def disagreements(messages: Sequence[Message], calls: Sequence[CallRecord]) -> t
         if shown is not None and not _same_text(shown, call.result.plain()):
             found.append(f"the result of call {number} ({name}) differs from the server's")
     known = {call.name for call in calls}
-    made = sum(1 for name, _, _ in claimed if name in known)
+    made = sum(1 for name, said, _ in claimed if name in known and isinstance(said, Mapping))
     logged = len(calls)
     if made > logged:
         found.append(f"the transcript claims {made} calls, the server logged {logged}")
@@ -113,20 +114,23 @@ def _find(claimed: Sequence[tuple[str, Any, str | None]], start: int, call: Call
 
 
 def _decoded(arguments: Any) -> Any:
-    """Arguments as an object; a doubly encoded object is unwrapped once, as the adapters do."""
+    """Arguments as an object, as the adapters read them: nothing means `{}`, a double encoding is unwrapped once."""
     for _ in range(2):
         if not isinstance(arguments, str):
             break
         try:
-            arguments = json.loads(arguments)
+            arguments = json.loads(arguments) if arguments.strip() else {}
         except (ValueError, RecursionError):
             return None
-    return arguments
+    return {} if arguments is None else arguments
 
 
 def _same_text(shown: str, logged: str) -> bool:
-    """Equal, or the client cut a long result: then its kept beginning or end must be the server's."""
+    """Equal but for control characters; or the client cut a long result: its beginning or end must be the server's."""
     if shown == logged:
         return True
-    edge = min(len(shown), 200) // 2
+    shown, logged = sanitize(shown), sanitize(logged)
+    if shown == logged:
+        return True
+    edge = min(len(shown), 200) // 4
     return 0 < len(shown) < len(logged) and (shown[:edge] == logged[:edge] or shown[-edge:] == logged[-edge:])

@@ -127,7 +127,7 @@ class _NemoGym:
         await self._replace(on_cookie, scope, request)
         work = self.sessions.seed(self.served, request, owner=owner_of(scope), wire="nemo-gym")
         session = await unless_client_leaves(receive, work)
-        answer = self._typed_answer(typed, session, scope) if typed else self._seed_answer(request, session, scope)
+        answer = self._typed_answer(typed, session, scope) if typed else self._seed_answer(body, session, scope)
         await respond_json(send, answer, headers=[self._set_cookie(session.handle), CODE_HEADERS[Code.OK]])
 
     def _typed_request(self, typed: TypedSeed) -> SeedRequest:
@@ -150,10 +150,10 @@ class _NemoGym:
         if request.caller_id is None or old is not self.sessions.of_caller(self.served, owner, request.caller_id):
             await self.sessions.close(old)
 
-    def _seed_answer(self, request: SeedRequest, session: Session, scope: Scope) -> Json:
-        """`{}` to whoever posted the whole row; else what the policy should see of it."""
+    def _seed_answer(self, body: Json, session: Session, scope: Scope) -> Json:
+        """`{}` to whoever posted a whole row, as its agent knows prompt and tools; else what the policy should see."""
         answer: Json = {}
-        if request.row is None or session.prompt is not session.row.prompt or request.row.tools is None:
+        if PARAMS_KEY not in body or session.prompt is not session.row.prompt or session.row.tools is None:
             params = session.row.create_params()
             params |= {"input": list(session.prompt), "tools": [tool.as_responses() for tool in session.tools]}
             answer[PARAMS_KEY] = params

@@ -9,14 +9,13 @@ proxy in front of a single episode would. `--face sdk` serves the same tools by 
 from __future__ import annotations
 
 import argparse
-import asyncio
 import base64
 import os
 import struct
 import sys
 import zlib
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -31,7 +30,9 @@ from gymwire.servers.sessions import Limits, SeedRequest, Sessions
 from pydantic import Field
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from .processes import ROOT, answers, free_port, started, wait_until
+from tests.serving import ROOT, free_port
+
+from .processes import answers, started, wait_until
 
 RICH_SCHEMA: dict[str, Any] = {
     "$schema": "https://json-schema.org/draft/2020-12/schema",
@@ -173,26 +174,12 @@ def sdk_app(environment: type[Environment] = Fixture) -> Pinned:
     return Pinned(app, sessions, served, "/mcp")
 
 
-@asynccontextmanager
-async def running(app: ASGIApp, port: int) -> AsyncIterator[str]:
-    """The app on a real port, in this process; its URL."""
-    server = uvicorn.Server(config(app, port))
-    task = asyncio.create_task(server.serve())
-    while not server.started:
-        await asyncio.sleep(0.01)
-    try:
-        yield f"http://127.0.0.1:{port}/mcp"
-    finally:
-        server.should_exit = True
-        await task
-
-
 @contextmanager
-def serving_fixture(log: Path) -> Iterator[str]:
+def serving_fixture(log: Path, face: str = "gymwire") -> Iterator[str]:
     """The fixture environment served by a process of its own; its URL."""
     port = free_port()
     url = f"http://127.0.0.1:{port}/mcp"
-    command = [sys.executable, "-m", "tests.peers.mcp_fixture", "--port", str(port)]
+    command = [sys.executable, "-m", "tests.peers.mcp_fixture", "--face", face, "--port", str(port)]
     with started(command, log, os.environ, ROOT) as process:
         wait_until(lambda: answers(url), process, log)
         yield url

@@ -11,8 +11,10 @@ from typing import Any
 import pytest
 from gymwire.servers.environments.checkout import solve
 
+from tests.serving import serving
+
 from .mcp_fixture import Fixture, serving_fixture
-from .processes import finished, serving
+from .processes import finished
 from .venvs import node_tool, required
 
 pytestmark = [pytest.mark.peers, pytest.mark.slow]
@@ -20,8 +22,8 @@ pytestmark = [pytest.mark.peers, pytest.mark.slow]
 
 @pytest.fixture(scope="module")
 def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with serving(["checkout"], tmp_path_factory.mktemp("server") / "log") as base:
-        yield f"{base}/checkout/mcp"
+    with serving(tmp_path_factory.mktemp("server") / "log", "checkout") as running:
+        yield f"{running.url}/checkout/mcp"
 
 
 def inspect(folder: Path, url: str, *options: str) -> dict[str, Any]:

@@ -1,0 +1,76 @@
+"""What the scripted model plays: a row, the policy that plays it, and what the same episode earns in-process."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from random import Random
+
+from gymwire.servers import Environment, Row, ToolResult
+from gymwire.servers.catalog import Served
+from gymwire.servers.policies import Call
+from gymwire.servers.rows import generated_rows, row_line
+from gymwire.servers.sessions import SeedRequest, Sessions
+from gymwire.servers.types import Json, Outcome
+
+POLICIES = ("oracle", "rule")
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One row and the policy that plays it. Only the oracle sees the task data."""
+
+    environment: type[Environment]
+    row: Row
+    policy: str
+
+    @property
+    def prompt(self) -> str:
+        return self.row.prompt[-1]["content"]
+
+    def move(self, results: Sequence[str]) -> Call | str:
+        """What the policy does after these tool results: its next call, or its final answer.
+
+        The policy is played anew up to there, so that whoever asks needs no memory. One that cannot read a
+        result (that of a broken session says only that the tool is unavailable) gives up.
+        """
+        seen = self.row if self.policy == "oracle" else Row(prompt=self.row.prompt)
+        script = self.environment.policies[self.policy](seen, Random(0))
+        try:
+            move = next(script)
+            for text in results:
+                move = script.send(ToolResult(text))
+        except StopIteration as stop:
+            return stop.value
+        except ValueError:
+            return "I give up."
+        assert isinstance(move, Call)
+        return move
+
+    def to_json(self) -> Json:
+        """The row as a rows file has it, with the environment's tools."""
+        return json.loads(row_line(self.row, [spec.tool for spec in self.environment.tool_specs.values()]))
+
+
+def parts_of(environment: type[Environment], count: int, split: str = "train") -> list[Part]:
+    """The split's first rows, each played by every policy in turn: the first half by the first, and so on."""
+    rows = list(generated_rows(environment, split, count))
+    return [Part(environment, row, POLICIES[index * len(POLICIES) // count]) for index, row in enumerate(rows)]
+
+
+async def play(part: Part) -> Outcome:
+    """The episode without any wire: this process's own session engine."""
+    sessions = Sessions()
+    session = await sessions.seed(Served(part.environment), SeedRequest(row=part.row))
+    results: list[str] = []
+    while isinstance(move := part.move(results), Call):
+        answer = await session.call(move.name, json.dumps(move.arguments).encode())
+        results.append(answer.result.text)
+    outcome = await session.verify()
+    await sessions.drain()
+    return outcome
+
+
+async def played(parts: Iterable[Part]) -> list[Outcome]:
+    return [await play(part) for part in parts]

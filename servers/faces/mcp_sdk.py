@@ -29,8 +29,8 @@ from .asgi import CODE_HEADERS, Receive, Scope, Send, owner_of, respond_refused
 from .mcp_tools import IDEMPOTENCY_KEY, Call, McpTools, Said, refusal
 
 Context = ServerRequestContext[Any, Any]
-#: Open SDK sessions (`initialize`) a face keeps, beside one for each session of the engine.
-SPARE_SDK_SESSIONS = 1024
+#: Open SDK sessions (`initialize`) a face keeps beside one for each session of the engine; each takes about 40 KB.
+SPARE_SDK_SESSIONS = 4096
 
 #: What the SDK's refusals are called in our vocabulary.
 CODES_OF_STATUS = {
@@ -45,14 +45,14 @@ CODES_OF_STATUS = {
 
 def server_of(tools: McpTools) -> Server[Any]:
     """The SDK's low-level server: arguments pass through it unread."""
-    calls = _Handlers(tools)
+    calls: Any = _Handlers(tools)  # its results are plain dicts, which the SDK takes but types more narrowly
     return Server(
         tools.served.name,
         version=_own_version(),
         instructions=inspect.getdoc(tools.served.environment) or None,
         get_tool_input_schema=tools.schema_of,
-        on_list_tools=calls.list_tools,  # pyright: ignore[reportArgumentType]
-        on_call_tool=calls.call_tool,  # pyright: ignore[reportArgumentType]
+        on_list_tools=calls.list_tools,
+        on_call_tool=calls.call_tool,
     )
 
 
@@ -172,7 +172,11 @@ async def _reporting(context: Context, work: Coroutine[Any, Any, Said]) -> Said:
     loop = asyncio.get_running_loop()
     reports: asyncio.Queue[Progress | None] = asyncio.Queue()
     sender = asyncio.ensure_future(_send_reports(context, reports))
-    listener.set(lambda report: loop.call_soon_threadsafe(reports.put_nowait, report))
+
+    def listen(report: Progress) -> None:
+        loop.call_soon_threadsafe(reports.put_nowait, report)
+
+    listener.set(listen)
     try:
         return await work
     finally:

@@ -13,6 +13,7 @@ import aiohttp
 import mcp_types as types
 import pytest
 from gymwire.servers import Environment, Media, Row, ToolError, ToolResult, Transcript, report_progress, tool
+from gymwire.servers.faces.mcp_sdk import SdkApp
 from gymwire.servers.sessions import Limits
 from mcp import Client, MCPError, StdioServerParameters
 from mcp.client.stdio import stdio_client
@@ -524,3 +525,17 @@ def test_content_blocks_are_what_the_sdk_accepts() -> None:
     types.CallToolResult.model_validate({"content": blocks})
     assert [block["type"] for block in blocks] == ["audio", "resource"]
     assert blocks[1]["resource"]["blob"] == "aGk="
+
+
+async def test_plain_requests_never_reach_the_sdk(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are most of all requests, and five times cheaper without it."""
+    handle = await seed(url)
+    async with client(url, REVISIONS[0]) as plain, client(url, REVISIONS[0], handle) as policy:
+        monkeypatch.setattr(SdkApp, "__call__", None)
+        await plain.list_tools()
+        await plain.call_tool("write", {"session": handle, "value": "a"})
+        await policy.list_tools()
+        await policy.call_tool("write", {"value": "b"}, meta={"gymwire/idempotency-key": "k"})
+        await policy.call_tool("picture", {})
+        await plain.call_tool("verify", {"session": handle})
+        await plain.call_tool("close_session", {"session": handle})

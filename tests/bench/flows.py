@@ -6,6 +6,7 @@ The same flow drives a gymwire server and its peer wherever the wire lets it.
 from __future__ import annotations
 
 from collections.abc import Generator
+from itertools import count
 from time import perf_counter
 
 import orjson
@@ -15,6 +16,7 @@ from .processes import BenchError
 from .texts import PLACE, ROW, chat_messages, responses_output
 from .wires import post
 
+_serial = count(1)  # session ids are never used twice
 Step = Generator[bytes, Answer, Answer]
 PROTOCOL = "2026-07-28"
 _MCP_META = {
@@ -35,7 +37,7 @@ def one_call(meter: Meter, request: bytes, wanted: bytes) -> Step:
     """Send one call that counts as an operation."""
     started = perf_counter() if meter.timing else 0.0
     answer = checked((yield request), wanted)
-    meter.operations += 1
+    meter.done()
     if started:
         meter.latencies_s.append(perf_counter() - started)
     return answer
@@ -49,13 +51,13 @@ def http_echo(meter: Meter, index: int) -> Flow:
     body = b'{"n":1}'
     cookie = "cookie: gymwire_session=" + "x" * 22 + "." + "0" * 32
     meter.ready += 1
-    for number in _numbers():
+    for number in count(1):
         yield from one_call(meter, post("/", body, cookie, f"idempotency-key: {number}"), body)
 
 
 def socket_echo(meter: Meter, index: int) -> Flow:
     meter.ready += 1
-    for number in _numbers():
+    for number in count(1):
         yield from one_call(meter, _step(number), b"call_tool")
 
 
@@ -69,7 +71,7 @@ def gym_calls(prefix: str, think_s: float = 0.0) -> MakeFlow:
         meter.ready += 1
         if think_s:
             yield think_s * (index % 997) / 997
-        for number in _numbers():
+        for number in count(1):
             body = b'{"n":1}' if number % 2 else b'{"n":-1}'
             request = post(f"{prefix}/add", body, cookie, f"idempotency-key: {number}")
             yield from one_call(meter, request, b"added")
@@ -83,11 +85,10 @@ def gym_episodes(prefix: str, output: bytes) -> MakeFlow:
     """Typed seed, two calls, verify with the transcript, close."""
 
     def flow(meter: Meter, index: int) -> Flow:
-        meter.ready += 1
-        for number in _numbers():
-            name = f"bench-{index}-{number}"
-            yield from _gym_episode(prefix, name, output)
-            meter.operations += 1
+        for _ in count(1):
+            yield from _gym_episode(prefix, f"bench-{next(_serial)}", output)
+            meter.ready += 1
+            meter.done()
 
     return flow
 
@@ -115,10 +116,10 @@ def gym_verifies(prefix: str, output: bytes) -> MakeFlow:
     body = b'{"start":0,"target":2,"responses_create_params":{"input":"Add two."},"response":' + output + b"}"
 
     def flow(meter: Meter, index: int) -> Flow:
-        meter.ready += 1
-        for _ in _numbers():
+        for _ in count(1):
             cookie = cookies_of(checked((yield post(f"{prefix}/seed_session", orjson.dumps(ROW)))))
             yield from one_call(meter, post(f"{prefix}/verify", body, cookie), b'"reward":')
+            meter.ready += 1
 
     return flow
 
@@ -151,7 +152,7 @@ def openenv_calls(think_s: float = 0.0, *, plain: bool = False) -> MakeFlow:
         meter.ready += 1
         if think_s:
             yield think_s * (index % 997) / 997
-        for number in _numbers():
+        for number in count(1):
             yield from one_call(meter, _plain_step(number) if plain else _step(number), b"added")
             if think_s:
                 yield think_s
@@ -170,12 +171,12 @@ def openenv_episodes(*, grade: str = "verify", plain: bool = False) -> MakeFlow:
     last = orjson.dumps({"type": "step", "data": grading})
 
     def flow(meter: Meter, index: int) -> Flow:
-        meter.ready += 1
         checked((yield _reset()), b"observation")
         for number in (1, 1):
             checked((yield _plain_step(number) if plain else _step(number)), b"added")
         checked((yield last), b'"observation"')
-        meter.operations += 1
+        meter.ready += 1
+        meter.done()
         yield from ended_by_server(b'{"type":"close"}')
 
     return flow
@@ -210,7 +211,7 @@ def mcp_calls(path: str, *, sdk: bool = False) -> MakeFlow:
         handle = _handle_of(checked((yield mcp_call(path, "seed_session", PLACE))))
         meter.ready += 1
         headers = () if sdk else (f"x-gymwire-session: {handle}",)
-        for number in _numbers():
+        for number in count(1):
             arguments: dict[str, object] = {"n": 1 if number % 2 else -1}
             if sdk:
                 arguments["session"] = handle
@@ -224,8 +225,7 @@ def mcp_episodes(path: str, *, sdk: bool = False) -> MakeFlow:
     messages = chat_messages()
 
     def flow(meter: Meter, index: int) -> Flow:
-        meter.ready += 1
-        for _ in _numbers():
+        for _ in count(1):
             handle = _handle_of(checked((yield mcp_call(path, "seed_session", PLACE))))
             headers = () if sdk else (f"x-gymwire-session: {handle}",)
             of_session = {"session": handle}
@@ -235,7 +235,8 @@ def mcp_episodes(path: str, *, sdk: bool = False) -> MakeFlow:
                 checked((yield mcp_call(path, "add", arguments, *headers, meta=key)), b'"added"')
             checked((yield mcp_call(path, "verify", of_session | {"messages": messages})), b'\\"reward\\"')
             checked((yield mcp_call(path, "close_session", of_session)), b'"isError":false')
-            meter.operations += 1
+            meter.ready += 1
+            meter.done()
 
     return flow
 
@@ -257,13 +258,6 @@ def mcp_call(path: str, name: str, arguments: object, *headers: str, meta: dict[
 def _handle_of(answer: Answer) -> str:
     result = orjson.loads(answer.body)["result"]
     return orjson.loads(result["content"][0]["text"])["session"]
-
-
-def _numbers() -> Generator[int, None, None]:
-    number = 0
-    while True:
-        number += 1
-        yield number
 
 
 SHORT_OUTPUT = responses_output(text_bytes=14_000)

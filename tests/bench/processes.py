@@ -31,7 +31,7 @@ class Server:
         self.name, self.port = name, free_port()
         self._command = [part.format(port=self.port) for part in command]
         self._env = dict(os.environ if env is None else env)
-        self._log = tempfile.TemporaryFile()
+        self._log = tempfile.TemporaryFile()  # noqa: SIM115 (open as long as the server)
         self._elsewhere = tempfile.TemporaryDirectory()  # so that nothing of the checkout is imported by accident
         self._process: subprocess.Popen[bytes] | None = None
 

@@ -10,7 +10,7 @@ import orjson
 PLACE = {"split": "train", "index": 3}
 ROW = {"responses_create_params": {"input": "Add two."}, "start": 0, "target": 2}
 TOKENS = 32_768
-_WORDS = "so the counter stands at seven and must reach nine which is two more than now because".split()
+_WORDS = ("so", "the", "counter", "stands", "at", "seven", "and", "must", "reach", "nine", "which", "is", "two", "more")
 
 
 def prose(size: int) -> str:

@@ -1,0 +1,88 @@
+"""What the server costs by being there: start to first answer, memory at start and after many episodes."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from time import perf_counter
+
+from .calls import OUR_WS
+from .figures import Figure, at_most
+from .fleet import Bench
+from .flows import SHORT_OUTPUT, gym_episodes, gym_seeds, mcp_episodes, openenv_episodes
+from .load import Connection, Crowd, MakeFlow, Meter, Timing, drive
+from .processes import BenchError, Server, gymwire
+from .wires import HttpConnection
+
+ENVIRONMENTS = ("counter", "battery", "ledger", "checkout")
+START_LIMIT_S, RSS_LIMIT_MB = 3.0, 150
+#: The handles of the last 65,536 closed sessions are remembered: that much may grow, and no more.
+REMEMBERED_MB_PER_EPISODE = 0.0008
+CROWD = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Wire:
+    name: str
+    connection: type[Connection]
+    flow: MakeFlow
+
+
+WIRES = (
+    Wire("NeMo Gym", HttpConnection, gym_episodes("/counter/gym", SHORT_OUTPUT)),
+    Wire("MCP", HttpConnection, mcp_episodes("/counter/mcp")),
+    Wire("OpenEnv", OUR_WS, openenv_episodes()),
+)
+
+
+async def figures(bench: Bench) -> list[Figure]:
+    starts, rss_mb = [], []
+    for _ in range(bench.size.rounds):
+        start_s, mb = await _start(bench)
+        starts.append(start_s)
+        rss_mb.append(mb)
+    first, most = min(starts), max(rss_mb)
+    return [
+        Figure("standing", "start to first answer", "s", {"": first}, checks=(at_most(START_LIMIT_S, first, "s"),)),
+        Figure("standing", "RSS after the first answer", "MB", {"": most}, checks=(at_most(RSS_LIMIT_MB, most, "MB"),)),
+        *[await _growth(bench, wire) for wire in WIRES],
+    ]
+
+
+async def _start(bench: Bench) -> tuple[float, float]:
+    bench.say("start to first answer")
+    server = gymwire(*ENVIRONMENTS)
+    started = perf_counter()
+    with server:
+        await _first_answer(server)
+        return perf_counter() - started, server.rss_mb()
+
+
+async def _first_answer(server: Server) -> None:
+    meter = Meter()
+    connection = HttpConnection(gym_seeds("/counter/gym")(meter, 0))
+    await asyncio.get_running_loop().create_connection(lambda: connection, "127.0.0.1", server.port)
+    await connection.over
+    if not meter.operations:
+        raise BenchError("the first request was not answered")
+
+
+async def _growth(bench: Bench, wire: Wire) -> Figure:
+    """RSS after some episodes, and again after many more."""
+    episodes = bench.size.episodes
+    bench.say(f"{episodes:,} episodes on {wire.name}")
+    crowd = Crowd(wire.connection, wire.flow, CROWD)
+    with gymwire("counter") as server:
+        await drive(server, crowd, Timing(timed_s=0, operations=episodes // 5))
+        before = server.rss_mb()
+        load = await drive(server, crowd, Timing(timed_s=0, operations=episodes))
+        after = server.rss_mb()
+    allowed = round(REMEMBERED_MB_PER_EPISODE * load.operations, 1)
+    return Figure(
+        "standing",
+        f"growth over {episodes:,} episodes, {wire.name}",
+        "MB",
+        {"": after - before},
+        checks=(at_most(allowed, after - before, "MB"),),
+        note=f"{before:.0f} to {after:.0f} MB, {load.per_s:.0f} episodes/s",
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
@@ -28,8 +29,9 @@ class LocalSession(Session):
         self._sessions, self._episode = sessions, episode
 
     async def _call(self, name: str, arguments: bytes, key: str) -> ToolResult:
+        call = asyncio.ensure_future(self._episode.call(name, arguments))
         try:
-            answer = await self._episode.call(name, arguments)
+            answer = await asyncio.shield(call)  # as over a wire: a caller that gives up does not stop the tool
         except Refused as refused:
             raise from_refused(refused, Stage.CALL) from None
         if answer.code is Code.OK or answer.code in POLICY_CODES:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import secrets
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -96,6 +97,7 @@ class Session(ABC):
         self._names = {tool.name: tool for tool in self.tools}
         self._limit = limit
         self._calls = 0
+        self._key = secrets.token_hex(4)  # a second client of the same session has keys of its own
         self._closed = False
 
     # ---- what each wire does
@@ -129,7 +131,7 @@ class Session(ABC):
             return invalid_arguments(name, str(error)).result
         self._calls += 1
         try:
-            result = await self._call(name, text, str(self._calls))
+            result = await self._call(name, text, f"{self._key}-{self._calls}")
         except SessionFailed as failure:
             self.failure = failure
             raise

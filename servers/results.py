@@ -9,7 +9,7 @@ from math import fsum, isfinite
 from numbers import Real
 from typing import Any
 
-from pydantic_core import to_json, to_jsonable_python
+from pydantic_core import PydanticSerializationError, to_json, to_jsonable_python
 
 from .failures import BadReward
 from .types import Ending, Media, Outcome, ToolResult
@@ -48,8 +48,8 @@ def _sendable(media: Media) -> Media:
 def _as_json(value: Any) -> str:
     try:
         return to_json(value).decode()
-    except UnicodeEncodeError:  # a lone surrogate somewhere inside: shown replaced, like in plain text
-        return json.dumps(to_jsonable_python(value), ensure_ascii=False, separators=(",", ":"))
+    except (PydanticSerializationError, UnicodeEncodeError):  # a lone surrogate inside: shown replaced, like in text
+        return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=to_jsonable_python)
 
 
 def _has_media(value: Any) -> bool:

@@ -70,18 +70,24 @@ class _Rest(Awaitable[Any]):
         task = asyncio.current_task()
         assert task is not None
         timer = task.get_loop().call_later(self.timeout_s, self._expire)
+        cancelled_before = task.cancelling()
         try:
-            return (yield from self._drive(task))
+            return (yield from self._drive(task, cancelled_before))
+        except asyncio.CancelledError:
+            cancelled_before = task.cancelling()
+            raise
         finally:
             timer.cancel()
             self.gate = None
+            while task.cancelling() > cancelled_before:  # a TaskGroup that failed inside, before Python 3.13
+                task.uncancel()
 
     def _expire(self) -> None:
         self.expired = True
         if self.gate is not None:
             self.gate.open()
 
-    def _drive(self, task: asyncio.Task[Any]) -> Generator[Any, Any, Any]:
+    def _drive(self, task: asyncio.Task[Any], cancelled_before: int) -> Generator[Any, Any, Any]:
         waiting = self.waiting
         while True:
             failed: BaseException | None = None
@@ -91,7 +97,7 @@ class _Rest(Awaitable[Any]):
                 failed = error
             if self.expired:
                 _abandon(self.coroutine, waiting)
-                if task.cancelling():
+                if task.cancelling() > cancelled_before:
                     raise asyncio.CancelledError
                 raise ToolTimeout(f"no answer within {self.timeout_s:g} s")
             try:

@@ -12,6 +12,8 @@ from .types import CallRecord, Message, text_of
 
 MAX_DISAGREEMENTS = 10
 MAX_NAME_CHARACTERS = 80
+#: A shorter text is no cut one: it would agree with too much.
+SHORTEST_CUT = 40
 
 
 def chat_messages(items: Iterable[Any]) -> list[Message]:
@@ -132,5 +134,7 @@ def _same_text(shown: str, logged: str) -> bool:
     shown, logged = sanitize(shown), sanitize(logged)
     if shown == logged:
         return True
+    if not SHORTEST_CUT <= len(shown) < len(logged):
+        return False
     edge = min(len(shown), 200) // 4
-    return 0 < len(shown) < len(logged) and (shown[:edge] == logged[:edge] or shown[-edge:] == logged[-edge:])
+    return shown[:edge] == logged[:edge] or shown[-edge:] == logged[-edge:]

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import fsum, isclose
 from typing import Any
+from urllib.parse import quote
 
 import orjson
 from aiohttp import hdrs
@@ -85,7 +86,7 @@ class NemoGymSession(Session):
     def __init__(self, endpoint: Endpoint, jar: CookieJar, task: Task, seeded: _Seeded) -> None:
         super().__init__(prompt=seeded.prompt, tools=seeded.tools, max_turns=endpoint.max_turns, limit=endpoint.limit)
         self._at, self._jar, self._id, self._row = endpoint, jar, task.session_id, seeded.row
-        self._urls = {name: endpoint.url / name for name in self._names}
+        self._urls = {name: endpoint.url.joinpath(quote(name, safe=""), encoded=True) for name in self._names}
 
     async def _call(self, name: str, arguments: bytes, key: str) -> ToolResult:
         reply = await self._post(self._urls[name], arguments, Stage.CALL, self._at.call_timeout_s, key=key)

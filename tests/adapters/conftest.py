@@ -7,8 +7,8 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any
 
 import pytest
-
 from gymwire.adapters import Connection, connect
+
 from tests.adapters.trouble import Trouble
 from tests.serving import serving
 

@@ -4,7 +4,6 @@ import json
 from typing import Any
 
 import pytest
-
 from gymwire.adapters.calls import (
     UNNAMED,
     BadToolCall,

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from gymwire.adapters import SessionFailed, WrongRequest, connect, drive
 from gymwire.servers import Ending, EpisodeId, Media, Row, Tool
 from gymwire.servers.policies import Call, EndTurn, Script
+
 from tests.adapters.conftest import TROUBLE, Connecting
 from tests.adapters.trouble import PNG, Trouble
 from tests.serving import serving
@@ -49,7 +49,9 @@ async def test_rows_are_chosen_by_split_and_index_or_by_seed(connecting: Connect
 
 
 async def test_a_row_may_pin_fewer_tools(connecting: Connecting) -> None:
-    pinned = Row(prompt=TASK.prompt, tools=(Tool("now", "an old description", {"type": "object"}), Tool("gone", "", {})))
+    pinned = Row(
+        prompt=TASK.prompt, tools=(Tool("now", "an old description", {"type": "object"}), Tool("gone", "", {}))
+    )
     async with connecting() as env, env.session(row=pinned) as session:
         assert session.tools == (Trouble.tool_specs["now"].tool,)
         assert "The tools are: now." in (await session.call("echo", {"text": "x"})).text
@@ -99,14 +101,18 @@ MISTAKES = [
 
 
 async def test_the_policys_mistakes_read_the_same_and_are_trained_on(connecting: Connecting) -> None:
-    async with connect(Trouble) as own, own.session(row=TASK) as local, connecting() as env:
-        async with env.session(row=TASK) as session:
-            for name, arguments in MISTAKES:
-                result = await session.call(name, arguments)
-                assert result.is_error and result.text
-                assert result == await local.call(name, arguments), name
-            outcome = await session.verify([{"role": "assistant", "content": "done"}])
-            assert (outcome.reward, outcome.ending) == (0.0, Ending.FINISHED)
+    async with (
+        connect(Trouble) as own,
+        own.session(row=TASK) as local,
+        connecting() as env,
+        env.session(row=TASK) as session,
+    ):
+        for name, arguments in MISTAKES:
+            result = await session.call(name, arguments)
+            assert result.is_error and result.text
+            assert result == await local.call(name, arguments), name
+        outcome = await session.verify([{"role": "assistant", "content": "done"}])
+        assert (outcome.reward, outcome.ending) == (0.0, Ending.FINISHED)
 
 
 async def test_doubly_encoded_arguments_run(connecting: Connecting) -> None:

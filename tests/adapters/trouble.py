@@ -6,9 +6,8 @@ import asyncio
 from collections.abc import Iterator
 from typing import Any
 
-from pydantic import BaseModel
-
 from gymwire.servers import Environment, Media, Row, ToolError, Transcript, tool
+from pydantic import BaseModel
 
 PNG = "iVBORw0KGgo="
 

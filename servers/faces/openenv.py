@@ -20,7 +20,6 @@ from .openenv_docs import path_items
 from .openenv_episodes import Episode, Episodes
 from .openenv_http import Routes
 from .openenv_reading import (
-    Action,
     Members,
     WireError,
     forbid_others,
@@ -32,7 +31,7 @@ from .openenv_reading import (
     usual_step,
 )
 from .openenv_rpc import Caller, Rpc
-from .openenv_shapes import encode, error_message, observation, refused_error
+from .openenv_shapes import call_message, encode, error_message, gone_data, observation, refused_error
 from .openenv_tasks import Tasks
 
 logger = logging.getLogger("gymwire.openenv")
@@ -75,16 +74,17 @@ class _Socket:
         self.owner = owner_of(scope)
         self.asked_for = parse_qs(scope.get("query_string", b"").decode("latin-1")).get("session_id", [""])[0]
         self.inbox = _Inbox(receive)
+        self.most = wire.context.max_body_bytes
         self.send = send
         self.episode: Episode
 
     async def run(self) -> None:
-        await self.inbox.next()  # websocket.connect
+        await self.inbox.receive()  # websocket.connect
         await self.send({"type": "websocket.accept"})
         try:
             self._take_episode()
         except WireError as error:
-            await self._write(error_message(error))
+            await self.send({"type": "websocket.send", "text": error_message(error)})
             await self.send({"type": "websocket.close", "code": 1000})
             return
         code = 1006
@@ -119,48 +119,54 @@ class _Socket:
 
     async def _converse(self) -> int:
         """Answer until the socket closes; answers its close code."""
+        inbox, send = self.inbox, self.send
         while True:
-            message = await self.inbox.next()
+            message = inbox.early.popleft() if inbox.early else await inbox.receive()
             if message["type"] != "websocket.receive":
                 return message.get("code", 1006)
             try:
-                answer = await self._answer(message)
+                answer = await self.answer(self._text(message))
             except ClientLeft:
                 continue  # its disconnect is the next message
+            except Exception as error:
+                answer = self._error(error)
             if answer is None:
-                await self.send({"type": "websocket.close", "code": 1000})
+                await send({"type": "websocket.close", "code": 1000})
                 return 1000
-            await self._write(answer)
+            await send({"type": "websocket.send", "text": answer})
 
-    async def _write(self, text: str) -> None:
-        await self.send({"type": "websocket.send", "text": text})
+    def _text(self, message: Any) -> str:
+        text = message.get("text")
+        if text is None:
+            raise invalid_json("a message is a text frame, not a binary one")
+        if len(text) > self.most:
+            raise invalid((), f"a message may have {self.most} bytes", "too_long")
+        return text
 
-    async def _answer(self, message: Any) -> str | None:
-        """The answer to one frame, None to end the conversation."""
-        try:
-            text = message.get("text")
-            if text is None:
-                raise invalid_json("a message is a text frame, not a binary one")
-            if len(text) > self.wire.context.max_body_bytes:
-                raise invalid((), f"a message may have {self.wire.context.max_body_bytes} bytes", "too_long")
-            return await self.answer(text)
-        except WireError as error:
-            return error_message(error)
-        except Refused as refused:
-            return error_message(refused_error(refused, self.episodes.sessions.slots, self.wire.factory))
-        except ClientLeft:
-            raise
-        except Exception:  # the boundary of a message: our bug, said without a trace of it
-            logger.exception("a message on %s/ws failed", self.wire.context.prefix)
+    def _error(self, error: Exception) -> str:
+        """The boundary of a message: what went wrong, in OpenEnv's words; our bugs without a trace of them."""
+        if isinstance(error, Refused):
+            error = refused_error(error, self.episodes.sessions.slots, self.wire.factory)
+        elif not isinstance(error, WireError):
+            logger.error("a message on %s failed", self.wire.context.prefix, exc_info=error)
             about = {"metadata": {"code": Code.INTERNAL.value}}
-            return error_message(
-                WireError("EXECUTION_ERROR", "The server made a mistake; its log says which.", **about)
-            )
+            error = WireError("EXECUTION_ERROR", "The server made a mistake; its log says which.", **about)
+        return error_message(error)
 
     async def answer(self, text: str) -> str | None:
-        action = usual_step(text)
-        if action is not None:
-            return await self._step(action)
+        """The answer to one message, None to end the conversation."""
+        usual, episode = usual_step(text), self.episode
+        if usual is not None and (session := episode.session) is not None:
+            tool, arguments, key = usual
+            if key is None:
+                episode.steps += 1
+            else:
+                episode.count(key)
+            try:
+                answer = await session.call(tool, arguments, key)
+            except Refused as refused:
+                return observation(gone_data(tool, refused, session.outcome))
+            return call_message(tool, answer, session.outcome)
         message = read_object(text, ("data", "params"))
         kind = message.value("type", "")
         handler = self._handlers.get(kind) if isinstance(kind, str) else None
@@ -168,16 +174,14 @@ class _Socket:
             raise WireError("UNKNOWN_TYPE", f"Unknown message type: {kind!s:.80}")
         return await handler(self, text, message)
 
-    async def _step(self, action: Action) -> str:
-        if self.episode.promised is not None:
-            await self.inbox.unless_left(self.episodes.ready(self.episode))
-        return observation(await self.episodes.step(self.episode, action))
-
     async def _on_step(self, text: str, message: Members) -> str:
         forbid_others(message, _WITH_DATA)
         if "data" not in message:
             raise invalid(("data",), "Field required", "missing")
-        return await self._step(read_action(text, message.value("data"), ("data",)))
+        action = read_action(text, message.value("data"), ("data",))
+        if self.episode.promised is not None and action.tool is not None:
+            await self.inbox.unless_left(self.episodes.ready(self.episode))
+        return observation(await self.episodes.step(self.episode, action))
 
     async def _on_reset(self, text: str, message: Members) -> str:
         forbid_others(message, _WITH_DATA)
@@ -222,11 +226,8 @@ class _Inbox:
     """A socket's messages in order, and the notice that its client left."""
 
     def __init__(self, receive: Receive) -> None:
-        self._receive = receive
-        self._early: deque[Any] = deque()
-
-    async def next(self) -> Any:
-        return self._early.popleft() if self._early else await self._receive()
+        self.receive = receive
+        self.early: deque[Any] = deque()  # read ahead: their turn comes before what `receive` brings
 
     async def unless_left(self, work: Coroutine[Any, Any, T]) -> T:
         """Work that may wait in the queue; cancelled when the client leaves. Raises `ClientLeft`."""
@@ -235,10 +236,10 @@ class _Inbox:
         listening: asyncio.Future[Any] | None = None
         try:
             while not task.done():
-                if len(self._early) >= READ_AHEAD:
+                if len(self.early) >= READ_AHEAD:
                     await asyncio.wait({task})
                     break
-                listening = asyncio.ensure_future(self._receive())
+                listening = asyncio.ensure_future(self.receive())
                 await asyncio.wait({task, listening}, return_when=asyncio.FIRST_COMPLETED)
                 if listening.done() and self._keep(listening.result()):
                     raise ClientLeft
@@ -252,5 +253,5 @@ class _Inbox:
 
     def _keep(self, message: Any) -> bool:
         """Put a message aside for its turn; answers whether it says that the client left."""
-        self._early.append(message)
+        self.early.append(message)
         return message["type"] == "websocket.disconnect"

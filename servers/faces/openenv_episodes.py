@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import asyncio
 
-from ..answers import UNAVAILABLE, Code, Refused, gone, policy_error
+from ..answers import UNAVAILABLE, Code, Refused, gone
 from ..session import LIVE, Session
 from ..store import Remembered
-from ..types import Failure, FailureKind, Json, Outcome, Stage
+from ..types import Failure, FailureKind, Json, Stage
 from .asgi import FaceContext
 from .openenv_reading import Action, Beginning, read_verify
-from .openenv_shapes import METADATA, call_data, described, end_turn_data, enveloped, verdict, verify_data
+from .openenv_shapes import METADATA, call_data, described, end_turn_data, enveloped, gone_data, verdict, verify_data
 
 PRUNE_AT = 256
 CONTROLS = frozenset(("verify", "end_turn"))
@@ -221,9 +221,7 @@ class Episodes:
                 return await self._control(session, action)
             answer = await session.call(tool, arguments, key)
         except Refused as refused:
-            if session.outcome is None:
-                raise
-            return _failed(tool, refused, session.outcome)
+            return gone_data(tool, refused, session.outcome)
         return call_data(tool, answer, session.outcome)
 
     async def _control(self, session: Session, action: Action) -> Json:
@@ -247,8 +245,3 @@ class Episodes:
             metadata, reward = metadata | verdict(outcome), outcome.reward
         inner = {"metadata": metadata, "tools": self.tools(episode)}
         return enveloped(inner, reward, outcome is not None, metadata)
-
-
-def _failed(tool: str, refused: Refused, outcome: Outcome) -> Json:
-    """A call into an episode that expired under its client."""
-    return call_data(tool, policy_error(refused.code, refused.text), outcome)

@@ -156,18 +156,17 @@ class Action(NamedTuple):
     decoded: Any = None  # a control call's arguments
 
 
-_S = r"[ \t\r\n]*"
 _HEAD = re.compile(
-    rf'{_S}{{{_S}"type"{_S}:{_S}"step"{_S},{_S}"data"{_S}:{_S}{{{_S}"type"{_S}:{_S}"call_tool"{_S},'
-    rf'{_S}"tool_name"{_S}:{_S}"([^"\\\x00-\x1f]*)"{_S},{_S}"arguments"{_S}:{_S}(?={{)'
+    r'\{"type": ?"step", ?"data": ?\{"type": ?"call_tool", ?"tool_name": ?"([^"\\\x00-\x1f]*)", ?"arguments": ?(?=\{)'
 )
-_TAIL = re.compile(
-    rf'{_S}(?:,{_S}"metadata"{_S}:{_S}{{{_S}"idempotency_key"{_S}:{_S}"([^"\\\x00-\x1f]+)"{_S}}}{_S})?}}{_S}}}{_S}'
-)
+_KEY = re.compile(r', ?"metadata": ?\{"idempotency_key": ?"([^"\\\x00-\x1f]+)"\}\}\}')
 
 
-def usual_step(text: str) -> Action | None:
-    """A call as every client writes it, read in one go; None for whatever else the message may be."""
+def usual_step(text: str) -> tuple[str, bytes, str | None] | None:
+    """Tool, arguments and key of a call as every client writes it; None for whatever else the message may be.
+
+    Between head and tail stands one JSON object, so no other reading of the text is possible.
+    """
     head = _HEAD.match(text)
     if head is None:
         return None
@@ -176,8 +175,10 @@ def usual_step(text: str) -> Action | None:
         end = _scan(text, start)[1]
     except (ValueError, RecursionError):
         return None
-    tail = _TAIL.fullmatch(text, end)
-    return None if tail is None else Action(head[1], text[start:end].encode(), tail[1])
+    if text[end:] == "}}":
+        return head[1], text[start:end].encode(), None
+    key = _KEY.fullmatch(text, end)
+    return None if key is None else (head[1], text[start:end].encode(), key[1])
 
 
 _ACTION_FIELDS = {

@@ -8,7 +8,7 @@ from typing import Any
 
 import orjson
 
-from ..answers import Answer, Code, Refused
+from ..answers import Answer, Code, Refused, policy_error
 from ..queueing import Slots
 from ..types import Json, Media, Outcome, Tool, ToolResult
 from .openenv_reading import WireError
@@ -47,6 +47,22 @@ ERROR_TYPES = {
 METADATA: dict[Code, Json] = {code: {"code": code.value} for code in Code}
 
 
+def call_message(name: str, answer: Answer, outcome: Outcome | None) -> str:
+    """A call's observation as a message; the usual one without building it first."""
+    result = answer.result
+    if outcome is None and answer.code is Code.OK and not result.is_error and not result.media:
+        text = orjson.dumps(result.text).decode()
+        return _USUAL % (name, text, text)
+    return observation(call_data(name, answer, outcome))
+
+
+_USUAL = (
+    '{"type":"observation","data":{"observation":{"metadata":{"code":"ok"},"tool_name":"%s","result":{"content":'
+    '[{"type":"text","text":%s,"annotations":null,"meta":null}],"structured_content":null,"meta":null,"data":%s,'
+    '"is_error":false},"error":null},"reward":0.0,"done":false,"metadata":{"code":"ok"}}}'
+)
+
+
 def call_data(name: str, answer: Answer, outcome: Outcome | None) -> Json:
     """A call's observation: reward 0.0 while the episode goes on, the outcome's once it has ended."""
     result = answer.result
@@ -60,6 +76,13 @@ def call_data(name: str, answer: Answer, outcome: Outcome | None) -> Json:
         error = {"error_type": ERROR_TYPES.get(answer.code, "execution_error"), "message": result.plain()}
     inner = {"metadata": metadata, "tool_name": name, "result": _result(result), "error": error}
     return {"observation": inner, "reward": reward, "done": outcome is not None, "metadata": metadata}
+
+
+def gone_data(name: str, refused: Refused, outcome: Outcome | None) -> Json:
+    """A call into an episode that expired under its client. Raises `refused` where no outcome is known."""
+    if outcome is None:
+        raise refused
+    return call_data(name, policy_error(refused.code, refused.text), outcome)
 
 
 def _result(result: ToolResult) -> Json:

@@ -33,8 +33,8 @@ class Lab(Environment):
             yield Row.of(f"{split} task {number}", number=number, secret=f"hidden-{split}-{number}")
 
     def reset(self, row: Row) -> None:
-        if row.data.get("number") == 4:
-            raise RuntimeError("row 4 cannot be reset")
+        if row.data.get("number") == -1:
+            raise RuntimeError("this row cannot be reset")
         self.value, self.prompts = 0, ["the second prompt"]
 
     @tool

@@ -17,6 +17,7 @@ from tests.servers.faces.openenv_lab import Lab, Line, Server, line, serving, un
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 CONTROL = {"control": True}
+BROKEN = {"responses_create_params": {"input": "x"}, "number": -1}  # its reset raises
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -252,7 +253,7 @@ async def test_a_refused_reset_leaves_no_episode(socket: Line) -> None:
     await socket.reset(index=1)
     refused = await socket.ask({"type": "reset", "data": {"index": 99}})
     assert (refused["type"], refused["data"]["code"]) == ("error", "VALIDATION_ERROR")
-    broken = await socket.ask({"type": "reset", "data": {"index": 4}})
+    broken = await socket.ask({"type": "reset", "data": {"row": BROKEN}})
     assert (broken["data"]["code"], broken["data"]["factory_name"]) == ("FACTORY_ERROR", "Lab")
     assert broken["data"]["metadata"]["failure_kind"] == "lab:exception"
     step = {"type": "step", "data": {"type": "call_tool", "tool_name": "add", "arguments": {"n": 1}}}
@@ -464,7 +465,7 @@ async def test_http_keys_repeat_and_a_second_reset_keeps_the_id(server: Server, 
         ("POST", "/step", '{"action": {"tool_name": "add"}, "timeout_s": 0}', 422),
         ("POST", "/reset", '{"seed": -1}', 422),
         ("POST", "/reset", '{"index": 99}', 422),
-        ("POST", "/reset", '{"index": 4}', 503),
+        ("POST", "/reset", json.dumps({"row": BROKEN}), 503),
         ("POST", "/reset", "[]", 422),
         ("POST", "/lab/tasks", "{}", 422),
         ("POST", "/lab/tasks", '{"split": 5}', 422),

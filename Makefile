@@ -21,7 +21,7 @@ demo: $(VENV)/.base ## Play all environments on all wires, one table (JSON=FILE:
 	@$(PY) -m gymwire.adapters.demo $(if $(JSON),--json "$(JSON)")
 
 test: $(VENV)/.dev ## All tests that this machine can run (T=PATH for a part)
-	@$(PY) -m tests.peers.venvs
+	@$(if $(T),,$(PY) -m tests.peers.venvs)
 	$(PY) -m pytest $(T)
 
 check: $(VENV)/.dev ## Format, lint, types on the built wheel, fast tests

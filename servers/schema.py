@@ -57,7 +57,7 @@ class ArgumentCheck:
         elif b"NaN" in arguments or b"Infinity" in arguments:
             _refuse_constants(arguments)
         try:
-            return self._read(arguments)
+            return self._read(arguments, strict=True)  # said here, it holds for nested models too
         except ValidationError as error:
             raise BadArguments(explain(error)) from None
 

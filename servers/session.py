@@ -162,6 +162,8 @@ class Session:
         if answer.result.done:
             log = self.calls
             await self._verify_now(Transcript(calls=tuple(log)))
+            if self.state is not SessionState.VERIFIED:
+                return self._ended()
             self.calls = log  # to be compared with the transcript that verify will bring
         return answer
 

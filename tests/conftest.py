@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.serving import serving
+from tests.worlds import PLACES
 
 BUNDLED = ("counter", "battery", "ledger", "checkout")
 
@@ -16,4 +17,12 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The URL of a gymwire server that serves the bundled environments."""
     log = tmp_path_factory.mktemp("server") / "server.log"
     with serving(log, *BUNDLED) as running:
+        yield running.url
+
+
+@pytest.fixture(scope="session")
+def worlds(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The URL of a server with the bundled environments and those that only tests need."""
+    log = tmp_path_factory.mktemp("worlds") / "server.log"
+    with serving(log, *BUNDLED, *PLACES) as running:
         yield running.url

@@ -152,6 +152,29 @@ def test_a_refusal_names_the_place() -> None:
         read(search, "{}")
 
 
+class Place(BaseModel):
+    shelf: int
+    height: float = 0.0
+
+
+def put(at: Place, more: dict[str, Place] = {}) -> str:  # noqa: B006
+    return ""
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"at": {"shelf": "1"}}',
+        '{"at": {"shelf": 1, "height": NaN}}',
+        '{"at": {"shelf": 1}, "more": {"x": {"shelf": "1"}}}',
+    ],
+)
+def test_nested_models_are_read_as_strictly(text: str) -> None:
+    with pytest.raises(BadArguments):
+        read(put, text)
+    assert read(put, '{"at": {"shelf": 1, "height": 2}}')["at"] == Place(shelf=1, height=2.0)
+
+
 def test_a_refusal_is_short_whatever_the_key() -> None:
     with pytest.raises(BadArguments) as caught:
         read(number, json.dumps({"k" * 1_000_000: 1}))

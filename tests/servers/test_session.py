@@ -306,8 +306,9 @@ async def test_a_verify_that_breaks_in_an_ending_call_masks(engine: Engine) -> N
             raise RuntimeError("grader")
 
     session = await engine.start(Broken)
-    await call(session, "finish")
-    assert (await session.verify()).masked and engine.all_free
+    assert (await call(session, "finish")).code is Code.SESSION_FAILED
+    outcome = await session.verify()
+    assert outcome.masked and outcome.failure_kind == FailureKind.VERIFIER_ERROR and engine.all_free
 
 
 async def test_a_result_that_is_an_error_has_the_code_of_one(engine: Engine) -> None:

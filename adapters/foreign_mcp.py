@@ -56,6 +56,7 @@ class ForeignMcp(Backend):
         self.all_tools: dict[str, Tool] = {}
         self.offered: list[Tool] = []
         self._shared: dict[str, SdkClient] = {}
+        self._spare: dict[str, SdkClient] = {}  # what the tools were read over; the first session takes it
         self.info = EnvironmentInfo(name="+".join(filter(None, servers)) or "mcp")
 
     @classmethod
@@ -80,13 +81,14 @@ class ForeignMcp(Backend):
             raise
         made.info = EnvironmentInfo(name=made.info.name, tools=tuple(made.offered))
         if not options.state_arg:
-            await made.close()
+            made._shared, made._spare = {}, made._shared
         return made
 
     async def seed(self, task: Task) -> Session:
         if task.row is None and (task.split is not None or task.index is not None):
             raise WrongRequest("an MCP server of others has no rows to choose from; give it one with row=.")
-        own = {} if self._shared else await self._connect()
+        spare, self._spare = self._spare, {}
+        own = {} if self._shared else spare or await self._connect()
         session = ForeignMcpSession(self, own or self._shared, own, task.row or Row())
         try:
             await session.begin()
@@ -107,7 +109,9 @@ class ForeignMcp(Backend):
 
     async def close(self) -> None:
         shared, self._shared = self._shared, {}
+        spare, self._spare = self._spare, {}
         await close_all(shared)
+        await close_all(spare)
 
 
 class ForeignMcpSession(Session):

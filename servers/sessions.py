@@ -50,7 +50,8 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class SeedRequest:
-    """What a client asked for: a whole row, or `split` and `index`, or nothing (a choice by `seed`)."""
+    """What a client asked for: a whole row, or `split` and `index` (default the first row), or a choice by `seed`,
+    in the split that is named, else in the first."""
 
     row: Row | None = None
     split: str | None = None
@@ -309,10 +310,10 @@ def task_of(served: Served, request: SeedRequest) -> tuple[Row, Any]:
 
 def choose_row(served: Served, request: SeedRequest) -> Row:
     """The row a request without one means. Raises `RowError`."""
-    if request.index is None:
+    if request.index is None and (request.split is None or request.seed is not None):
         return served.rows.choose(request.seed, request.split)
     split = request.split if request.split is not None else next(iter(served.rows.splits), "")
-    return served.rows.get(split, request.index)
+    return served.rows.get(split, request.index or 0)
 
 
 def copied(value: Any) -> Any:

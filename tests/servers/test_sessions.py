@@ -126,6 +126,7 @@ async def test_a_row_is_named_by_split_and_index_or_chosen_by_seed(engine: Engin
     served = Served(Rows)
     assert (await engine.start(served, split="eval", index=3)).row.data["place"] == ["eval", 3]
     assert (await engine.start(served, index=3)).row.data["place"] == ["train", 3]
+    assert (await engine.start(served, split="eval")).row.data["place"] == ["eval", 0]
     one, two = [(await engine.start(served, seed=7)).row.data["place"] for _ in range(2)]
     assert one == two and one[0] == "train"
     inside = [(await engine.start(served, split="eval", seed=7)).row.data["place"] for _ in range(2)]

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 from typing import Any, NamedTuple
 
+import orjson
 from mcp_types import methods
 from pydantic import ValidationError
 from pydantic_core import from_json, to_json
@@ -121,8 +122,9 @@ class HotPath:
         return found if length.isdigit() and int(length) <= self.max_body_bytes else None
 
     def _read(self, body: bytes, headers: dict[bytes, bytes]) -> Plain | None:
+        transcript = headers.get(b"mcp-name") == b"verify"  # may be long, and its numbers may be rounded
         try:
-            message = from_json(body)
+            message = orjson.loads(body) if transcript else from_json(body)
         except ValueError:
             return None
         if type(message) is not dict or message.keys() != ENVELOPE or message["jsonrpc"] != "2.0":

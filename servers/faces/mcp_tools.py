@@ -116,7 +116,10 @@ class McpTools:
 
     async def _control(self, call: Call) -> Said:
         control = self.controls[call.name]
-        asked = read_control(control, call.arguments)
+        arguments = call.arguments
+        if call.key is not None and call.name == "seed_session":  # a repeat answers the first seed's session
+            arguments = {"session_id": call.key, **arguments}
+        asked = read_control(control, arguments)
         value, outcome = await control.run(self.sessions, self.served, asked, call.owner, self.wire)
         text = wirejson.dumps(value).decode()
         if outcome is None or not outcome.masked:

@@ -255,6 +255,9 @@ async def test_plain_and_unusual_requests_are_answered_alike(url: str) -> None:
 async def test_a_repeated_seed_of_a_callers_name_is_the_same_session(url: str) -> None:
     first, again = [await seed(url, session_id="mine", index=0) for _ in range(2)]
     assert first == again
+    key = {"gymwire/idempotency-key": "k"}
+    keyed = [raw_text(await Raw(url).call("seed_session", {"index": 0}, **key)) for _ in range(2)]
+    assert keyed[0] == keyed[1] and first not in keyed[0]
     other = await Raw(url).call("seed_session", {"session_id": "mine", "index": 1})
     assert other["isError"] and other["_meta"]["gymwire/code"] == "seed_conflict"
 

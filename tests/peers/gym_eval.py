@@ -27,7 +27,7 @@ CLASSES = {
     "legacy_agent": "environment_servers.legacy_agent.app:LegacyAgentEnvironmentServer",
     "single_agent_turn": "environment_servers.single_agent_turn.app:SingleAgentTurnEnvironmentServer",
 }
-RUN_TIMEOUT_S = 100
+RUN_TIMEOUT_S = 180
 
 
 @dataclass(frozen=True)

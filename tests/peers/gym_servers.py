@@ -19,7 +19,7 @@ def main(servers: list[str]) -> None:
         name, _, place = item.partition("=")
         module, _, class_name = place.partition(":")
         classes[name] = getattr(importlib.import_module(module), class_name)
-    importlib.import_module("nemo_gym.server_utils").initialize_ray = lambda: None
+    importlib.import_module("nemo_gym.server_utils").__dict__["initialize_ray"] = lambda: None
     for name, server in classes.items():
         if os.fork() == 0:
             os.environ["NEMO_GYM_CONFIG_PATH"] = name

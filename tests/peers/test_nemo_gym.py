@@ -20,7 +20,7 @@ from tests.peers.parts import Part, parts_of, played
 from tests.peers.processes import finished
 from tests.peers.venvs import peer_env, peer_python, required
 
-pytestmark = pytest.mark.peers
+pytestmark = [pytest.mark.peers, pytest.mark.timeout(300)]
 
 HEALTHY = {"battery": parts_of(Battery, 4), "ledger": parts_of(Ledger, 8)}
 BROKEN = parts_of(BrokenLedger, 4, split="eval")

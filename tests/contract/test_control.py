@@ -13,14 +13,13 @@ from typing import Any
 
 import aiohttp
 import pytest
-from gymwire.adapters import connect
 from gymwire.servers.environment import RESERVED_NAMES
 from gymwire.servers.session import Session
 from gymwire.servers.types import SessionState
 
 from tests.servers.faces.live import Live, live
 from tests.servers.faces.mcp_clients import Raw
-from tests.wires import WIRES
+from tests.wires import WIRES, world
 from tests.worlds import Kit
 
 CONTROLS = sorted(RESERVED_NAMES | {"openenv/session/close", "openenv/session/create", "initialize", "close", "_at"})
@@ -135,19 +134,15 @@ async def test_a_policy_that_knows_its_handle_still_cannot_use_it_as_an_argument
 
 @pytest.mark.parametrize("wire", WIRES)
 async def test_the_adapters_answer_unlisted_names_themselves(wire: str, worlds: str) -> None:
-    target: Any = Kit if wire == "local" else worlds
-    async with connect(target, env=None if wire == "local" else "kit", wire=wire) as connection:
-        async with connection.session(split="eval", index=0) as session:
-            for name in CONTROLS:
-                result = await session.call(name, {})
-                assert result.is_error and "There is no tool called" in result.text
-            assert not session.done and (await session.call("count")).text == "0"
-            assert (await session.verify()).reward == 0.125
+    async with world("kit", wire, worlds) as connection, connection.session(split="eval", index=0) as session:
+        for name in CONTROLS:
+            result = await session.call(name, {})
+            assert result.is_error and "There is no tool called" in result.text
+        assert not session.done and (await session.call("count")).text == "0"
+        assert (await session.verify()).reward == 0.125
 
 
 async def test_control_calls_are_not_among_the_tools_of_a_session(worlds: str) -> None:
     for wire in WIRES:
-        target: Any = Kit if wire == "local" else worlds
-        async with connect(target, env=None if wire == "local" else "kit", wire=wire) as connection:
-            async with connection.session(split="eval", index=0) as session:
-                assert {tool.name for tool in session.tools} == set(Kit.tool_specs)
+        async with world("kit", wire, worlds) as connection, connection.session(split="eval", index=0) as session:
+            assert {tool.name for tool in session.tools} == set(Kit.tool_specs)

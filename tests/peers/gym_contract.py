@@ -6,6 +6,8 @@ A case is {"url", "session", "task": {"taskset", "task_id"}, "data"}. The check 
 that passes every request on over HTTP, with the URL's path in front.
 """
 
+# pyright: reportMissingImports=false
+
 import json
 import sys
 

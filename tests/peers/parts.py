@@ -64,7 +64,7 @@ async def play(part: Part) -> Outcome:
     sessions = Sessions()
     session = await sessions.seed(Served(part.environment), SeedRequest(row=part.row))
     results: list[str] = []
-    while isinstance(move := part.move(results), Call):
+    while not isinstance(move := part.move(results), str):
         answer = await session.call(move.name, json.dumps(move.arguments).encode())
         results.append(answer.result.text)
     outcome = await session.verify()

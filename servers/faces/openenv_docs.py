@@ -76,15 +76,18 @@ def _envelope(observation: Json) -> Json:
     return json_content(_object({"observation": observation, **_SCORED}, ("observation", "reward", "done", "metadata")))
 
 
-_RESET_BODY = _object(
-    {
-        "seed": _nullable(_WHOLE),
-        "episode_id": _nullable({"type": "string", "maxLength": 255}),
-        "split": _nullable({"type": "string", "maxLength": 255}),
-        "index": _nullable(_WHOLE),
-        "row": _nullable(_object({"responses_create_params": _OBJECT}, ("responses_create_params",))),
-    }
-)
+def _reset_body(split: Json) -> Json:
+    return _object(
+        {
+            "seed": _nullable(_WHOLE),
+            "episode_id": _nullable({"type": "string", "maxLength": 255}),
+            "split": _nullable(split),
+            "index": _nullable(_WHOLE),
+            "row": _nullable(_object({"responses_create_params": _OBJECT}, ("responses_create_params",))),
+        }
+    )
+
+
 _STEP_BODY = _object(
     {
         "action": SCHEMAS["action"],
@@ -93,7 +96,7 @@ _STEP_BODY = _object(
     },
     ("action",),
 )
-_RPC_BODY = _object(
+_RPC_REQUEST = _object(
     {
         "jsonrpc": {"const": "2.0"},
         "id": {"anyOf": [_TEXT, {"type": "integer"}, {"type": "null"}]},
@@ -109,7 +112,9 @@ _TASKS: Json = {"type": "array", "items": _TASK}
 _SPLIT = _object({"name": _TEXT, "type": {"enum": ["train", "validation", "test"]}}, ("name", "type"))
 
 _ERROR: Json = {**ERROR, "properties": {**ERROR["properties"], "detail": {}}}
+_RPC_BODY = {"description": "A request; anything else is answered by a JSON-RPC error.", "anyOf": [_RPC_REQUEST, {}]}
 _SESSION = header_parameter("X-Gymwire-Session", "The episode's id, as POST /reset answered it.")
+_NEEDS_SESSION: Json = {**_SESSION, "required": True, "schema": {"type": "string", "minLength": 1}}
 _KEY = header_parameter("Idempotency-Key", "Names this step; a repeat answers what the first did.")
 
 
@@ -126,6 +131,8 @@ def own_openapi(served: Served) -> Json:
 
 def _items(served: Served) -> dict[str, Json]:
     tag = f"{served.name} on OpenEnv"
+
+    split: Json = {"type": "string", "enum": list(served.rows.splits)}
 
     def get(summary: str, answer: Json, statuses: Iterable[int] = (), parameters: Iterable[Json] = ()) -> Json:
         answers = responses(json_content(answer), statuses)
@@ -145,19 +152,19 @@ def _items(served: Served) -> dict[str, Json]:
         return {"post": made}
 
     def look_up(summary: str, wanted: Json, required: Iterable[str], answer: Json) -> Json:
-        body = _object({"split": _TEXT, **wanted}, required, closed=True)
+        body = _object({"split": split, **wanted}, required, closed=True)
         return post(summary, body, json_content(answer), (400, 404, 422))
 
     at = f"/{served.name}"
     return {
         "/reset": post(
-            "Begin an episode", _RESET_BODY, _envelope(_RESET), (400, 410, 422, 503), (_SESSION,), needed=False
+            "Begin an episode", _reset_body(split), _envelope(_RESET), (400, 410, 422, 503), (_SESSION,), needed=False
         ),
         "/step": post(
-            "Take a step", _STEP_BODY, _envelope(SCHEMAS["observation"]), (400, 410, 422, 503), (_SESSION, _KEY)
+            "Take a step", _STEP_BODY, _envelope(SCHEMAS["observation"]), (400, 410, 422, 503), (_NEEDS_SESSION, _KEY)
         ),
-        "/state": get("The episode's id and step count", _STATE, (400, 410), (_SESSION,)),
-        "/mcp": post("OpenEnv's JSON-RPC", _RPC_BODY, json_content(_RPC_ANSWER), ()),
+        "/state": get("The episode's id and step count", _STATE, (400, 410), (_NEEDS_SESSION,)),
+        "/mcp": post("OpenEnv's JSON-RPC", _RPC_BODY, json_content(_RPC_ANSWER), (), needed=False),
         "/health": get("Liveness", _object({"status": _TEXT}, ("status",))),
         "/metadata": get(
             "About the environment", _object({"name": _TEXT, "description": _TEXT}, ("name", "description"))

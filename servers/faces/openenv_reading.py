@@ -258,10 +258,16 @@ def _text(data: Mapping[str, Any], name: str, location: Sequence[str]) -> str | 
 
 
 def _whole_number(data: Mapping[str, Any], name: str, location: Sequence[str]) -> int | None:
-    value = data.get(name)
-    if value is None or (isinstance(value, int) and not isinstance(value, bool) and value >= 0):
+    return None if data.get(name) is None else whole_number(data[name], [*location, name])
+
+
+def whole_number(value: Any, location: Sequence[str]) -> int:
+    """A number of at least 0 without a fraction: JSON tells 3.0 and 3 not apart. Raises `WireError`."""
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
         return value
-    raise invalid([*location, name], "Input should be a whole number of at least 0", "greater_than_equal", value)
+    raise invalid(location, "Input should be a whole number of at least 0", "greater_than_equal", value)
 
 
 @dataclass(frozen=True, slots=True)

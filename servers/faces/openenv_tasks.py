@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from typing import Any
 
 from ..answers import Code
 from ..types import Json, RowError
 from .asgi import CODE_HEADERS, JSON_TYPE, FaceContext, Handler, Receive, Scope, Send, read_body, respond, respond_json
 from .openenv_http import answering, fixed
-from .openenv_reading import forbid_others, invalid, read_object, read_text
+from .openenv_reading import forbid_others, invalid, read_object, read_text, whole_number
 from .openenv_shapes import encode
 
 TYPES = {"train": "train", "test": "test"}
@@ -94,10 +95,9 @@ def _checked(body: Json, needed: tuple[str, ...], optional: tuple[str, ...]) -> 
             raise invalid(("body", name), "Field required", "missing")
     if not isinstance(body["split"], str):
         raise invalid(("body", "split"), "Input should be a string", "string_type", body["split"])
-    for name in ("index", *optional):
-        value = body.get(name)
-        if name in optional and value is None:
-            continue
-        if name in body and (not isinstance(value, int) or isinstance(value, bool) or value < 0):
-            raise invalid(("body", name), "Input should be a whole number of at least 0", "int_type", value)
-    return body
+    numbers = {name: whole_number(value, ("body", name)) for name, value in body.items() if _is_number(name, value)}
+    return {**body, **numbers}
+
+
+def _is_number(name: str, value: Any) -> bool:
+    return name == "index" or (name in ("start", "stop") and value is not None)

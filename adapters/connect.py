@@ -16,6 +16,7 @@ import asyncio
 import secrets
 from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from dataclasses import replace
+from hashlib import sha256
 from types import TracebackType
 from typing import Any, Self
 from urllib.parse import quote
@@ -38,6 +39,7 @@ from .session import ResultLimit, Session, Task, WrongRequest
 
 #: How long a seed waits for a full server.
 PATIENCE_S = 600.0
+MAX_ID_CHARACTERS = 200
 Opener = Callable[[], Awaitable[Backend]]
 
 
@@ -74,7 +76,7 @@ class Connection:
         """
         task = Task(_row(row), split, index, seed, secrets.token_hex(16))
         if episode is not None:
-            task = replace(task, seed=episode.seed if seed is None else seed, session_id=quote(str(episode), safe=":"))
+            task = replace(task, seed=episode.seed if seed is None else seed, session_id=session_id_of(episode))
         return Seeding(self, task)
 
     async def seed(self, task: Task) -> Session:
@@ -247,6 +249,12 @@ def _remote(
 
 def _timed(endpoint: Endpoint, call_timeout_s: float | None) -> Endpoint:
     return endpoint if call_timeout_s is None else replace(endpoint, call_timeout_s=call_timeout_s)
+
+
+def session_id_of(episode: EpisodeId) -> str:
+    """An episode's name as every wire can carry it: plain ASCII, of bounded length."""
+    name = quote(str(episode), safe=":")
+    return name if len(name) <= MAX_ID_CHARACTERS else f"episode:{sha256(name.encode()).hexdigest()}"
 
 
 def _row(row: Row | Mapping[str, Any] | None) -> Row | None:

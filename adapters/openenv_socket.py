@@ -17,12 +17,11 @@ from yarl import URL
 
 from ..servers.types import FailureKind, Json, Stage
 from .patience import Undelivered, Unreachable, delivered
-from .pool import CONNECT_TIMEOUT_S, Pool, reason_of
+from .pool import CONNECT_TIMEOUT_S, Pool, unreachable
 from .session import SessionFailed
 
 #: Seconds to wait for the server's half of the closing handshake.
 CLOSE_WAIT_S = 2.0
-_CLOSING = aiohttp.ClientWSTimeout(ws_close=CLOSE_WAIT_S)
 
 
 class Socket:
@@ -43,13 +42,9 @@ class Socket:
         async def connect() -> Socket:
             try:
                 async with asyncio.timeout(timeout_s):
-                    return cls(
-                        await pool.http().ws_connect(
-                            url, compress=0, max_msg_size=0, decode_text=False, timeout=_CLOSING
-                        )
-                    )
+                    return cls(await pool.http().ws_connect(url, compress=0, max_msg_size=0, decode_text=False))
             except aiohttp.ClientConnectorError as error:
-                raise Unreachable(f"no connection to {url.origin()}: {reason_of(error)}") from None
+                raise unreachable(url, error) from None
             except TimeoutError:
                 raise Unreachable(f"no WebSocket at {url} within {timeout_s:g} s") from None
             except aiohttp.WSServerHandshakeError as error:
@@ -124,7 +119,11 @@ class Socket:
                 pass  # it is being closed anyway
         self._reader.cancel()
         await asyncio.wait({self._reader})
-        await self._websocket.close()
+        try:
+            async with asyncio.timeout(CLOSE_WAIT_S):
+                await self._websocket.close()
+        except TimeoutError:
+            pass  # aiohttp has dropped the connection
 
 
 def _expire(future: asyncio.Future[bytes]) -> None:

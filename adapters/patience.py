@@ -35,7 +35,9 @@ class Undelivered(Exception):
 class Unreachable(Undelivered):
     """No connection came about: the request was not carried out."""
 
-    kind = FailureKind.TRANSPORT_UNREACHABLE
+    def __init__(self, text: str, kind: FailureKind = FailureKind.TRANSPORT_UNREACHABLE) -> None:
+        super().__init__(text)
+        self.kind = kind
 
 
 async def until_admitted(seed: Callable[[], Awaitable[T]], patience_s: float) -> T:

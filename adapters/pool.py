@@ -8,6 +8,7 @@ POST may not act elsewhere). Idle connections are kept 60 s toward gymwire serve
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 from collections.abc import Mapping
 from types import TracebackType
@@ -24,6 +25,8 @@ from .session import SessionFailed
 KEEP_OURS_S = 60.0
 KEEP_STRANGERS_S = 4.0
 CONNECT_TIMEOUT_S = 10.0
+#: This machine's own limits: open files, ports, memory.
+_OUR_LIMITS = frozenset((errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM, errno.EADDRNOTAVAIL))
 _BASE_HEADERS = {"Accept": "*/*", "Accept-Encoding": "identity", "User-Agent": "gymwire"}
 
 
@@ -87,7 +90,7 @@ class Pool:
             reason = f"no answer from {url.origin()} within {timeout_s:g} s"
             raise SessionFailed(FailureKind.TRANSPORT_TIMEOUT, reason, stage) from None
         except aiohttp.ClientConnectorError as error:
-            raise Unreachable(f"no connection to {url.origin()}: {reason_of(error)}") from None
+            raise unreachable(url, error) from None
         except (aiohttp.ClientError, ConnectionError) as error:
             raise Undelivered(f"{url.origin()} broke the connection ({type(error).__name__})") from None
 
@@ -112,7 +115,9 @@ class Pool:
         await self.close()
 
 
-def reason_of(error: aiohttp.ClientConnectorError) -> str:
-    """Why no connection came about, in the system's words."""
+def unreachable(url: URL, error: aiohttp.ClientConnectorError) -> Unreachable:
+    """Why no connection came about, in the system's words; and whose fault that is."""
     number = error.os_error.errno
-    return os.strerror(number) if number is not None and number > 0 else str(error.os_error or error)
+    why = os.strerror(number) if number is not None and number > 0 else str(error.os_error or error)
+    kind = FailureKind.TRANSPORT_LOCAL_RESOURCE if number in _OUR_LIMITS else FailureKind.TRANSPORT_UNREACHABLE
+    return Unreachable(f"no connection to {url.origin()}: {why}", kind)

@@ -99,6 +99,7 @@ class Session(ABC):
         self._calls = 0
         self._key = secrets.token_hex(4)  # a second client of the same session has keys of its own
         self._closed = False
+        self._turn = asyncio.Lock()
 
     # ---- what each wire does
 
@@ -129,14 +130,16 @@ class Session(ABC):
             text = encode_arguments(read_arguments(arguments))
         except BadToolCall as error:
             return invalid_arguments(name, str(error)).result
-        self._calls += 1
-        try:
-            result = await self._call(name, text, f"{self._key}-{self._calls}")
-        except SessionFailed as failure:
-            self.failure = failure
-            raise
-        if result.done:
-            self.done = True
+        async with self._turn:  # servers run a session's calls one at a time anyway; so a time limit is a call's own
+            self._check(Stage.CALL)
+            self._calls += 1
+            try:
+                result = await self._call(name, text, f"{self._key}-{self._calls}")
+            except SessionFailed as failure:
+                self.failure = failure
+                raise
+            if result.done:
+                self.done = True
         return self._shown(result)
 
     async def end_turn(self, text: str = "") -> str | None:

@@ -180,6 +180,12 @@ class App:
         return {"environments": listed, "limits": asdict(self.sessions.limits), "version": package_version()}
 
 
+def longest_call_s(item: Served) -> float:
+    """How long a call may take at most; a tool may have a limit of its own."""
+    own = (spec.timeout_s for spec in item.specs.values() if spec.timeout_s is not None)
+    return max(item.environment.tool_timeout_s, *own, 0.0)
+
+
 class _PlainText(Response):
     media_type = "text/plain"
 
@@ -193,7 +199,7 @@ def describe(item: Served) -> Json:
         "splits": {split: item.rows.count(split) for split in item.rows.splits},
         "tools": [asdict(tool) for tool in item.tools],
         "max_turns": environment.max_turns,
-        "tool_timeout_s": environment.tool_timeout_s,
+        "tool_timeout_s": longest_call_s(item),
         "verify_timeout_s": environment.verify_timeout_s,
         "has_end_turn": item.has_end_turn,
         "replayable": environment.replayable,

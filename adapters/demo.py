@@ -177,7 +177,8 @@ def conclude(console: Console, rounds: Sequence[Round], seconds: float) -> int:
     episodes = sum(len(item.rewards) for item in rounds)
     console.print(
         f"{episodes:,} episodes in {seconds:.0f} s. Equal rewards on all four wires, oracle >= rule >= random, and "
-        "exactly the sessions broken on purpose are masked: they have no reward and no say in a mean."
+        "exactly the sessions broken on purpose are masked: they have no reward and no say in a mean.",
+        highlight=False,
     )
     console.print("\nNext:")
     for arguments, why in NEXT:

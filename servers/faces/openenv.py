@@ -15,11 +15,13 @@ from typing import Any, TypeVar
 from urllib.parse import parse_qs
 
 from ..answers import Code, Refused
+from ..types import Json
 from .asgi import ClientLeft, Face, FaceContext, Receive, Scope, Send, owner_of
 from .openenv_docs import path_items
 from .openenv_episodes import Episode, Episodes
 from .openenv_http import Routes
 from .openenv_reading import (
+    Action,
     Members,
     WireError,
     forbid_others,
@@ -28,6 +30,7 @@ from .openenv_reading import (
     read_action,
     read_object,
     read_reset,
+    usual_control,
     usual_step,
 )
 from .openenv_rpc import Caller, Rpc
@@ -167,6 +170,8 @@ class _Socket:
             except Refused as refused:
                 return observation(gone_data(tool, refused, session.outcome))
             return call_message(tool, answer, session.outcome)
+        if (action := usual_control(text)) is not None:
+            return observation(await self._step(action))
         message = read_object(text, ("data", "params"))
         kind = message.value("type", "")
         handler = self._handlers.get(kind) if isinstance(kind, str) else None
@@ -178,10 +183,12 @@ class _Socket:
         forbid_others(message, _WITH_DATA)
         if "data" not in message:
             raise invalid(("data",), "Field required", "missing")
-        action = read_action(text, message.value("data"), ("data",))
+        return observation(await self._step(read_action(text, message.value("data"), ("data",))))
+
+    async def _step(self, action: Action) -> Json:
         if self.episode.promised is not None and action.tool is not None:
             await self.inbox.unless_left(self.episodes.ready(self.episode))
-        return observation(await self.episodes.step(self.episode, action))
+        return await self.episodes.step(self.episode, action)
 
     async def _on_reset(self, text: str, message: Members) -> str:
         forbid_others(message, _WITH_DATA)

@@ -14,11 +14,10 @@ from ..session import LIVE, Session
 from ..store import Remembered
 from ..types import Failure, FailureKind, Json, Stage
 from .asgi import FaceContext
-from .openenv_reading import Action, Beginning, read_verify
+from .openenv_reading import CONTROLS, Action, Beginning, read_verify
 from .openenv_shapes import METADATA, call_data, described, end_turn_data, enveloped, gone_data, verdict, verify_data
 
 PRUNE_AT = 256
-CONTROLS = frozenset(("verify", "end_turn"))
 
 
 class Episode:

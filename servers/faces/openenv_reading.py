@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from .. import wirejson
 from ..sessions import SeedRequest
 from ..types import Ending, Json, Message, Row, RowError
 
@@ -168,7 +169,7 @@ def usual_step(text: str) -> tuple[str, bytes, str | None] | None:
     Between head and tail stands one JSON object, so no other reading of the text is possible.
     """
     head = _HEAD.match(text)
-    if head is None:
+    if head is None or text.endswith("true}}}"):
         return None
     start = head.end()
     try:
@@ -179,6 +180,22 @@ def usual_step(text: str) -> tuple[str, bytes, str | None] | None:
         return head[1], text[start:end].encode(), None
     key = _KEY.fullmatch(text, end)
     return None if key is None else (head[1], text[start:end].encode(), key[1])
+
+
+CONTROLS = frozenset(("verify", "end_turn"))
+_CONTROL_TAILS = (',"metadata":{"control":true}}}', ', "metadata": {"control": true}}}')
+
+
+def usual_control(text: str) -> Action | None:
+    """A control call as clients write it, its transcript (which may be long) decoded once; else None."""
+    head = _HEAD.match(text)
+    tail = next((tail for tail in _CONTROL_TAILS if text.endswith(tail)), None)
+    if head is None or tail is None or head[1] not in CONTROLS:
+        return None
+    try:
+        return Action(head[1], control=True, decoded=wirejson.loads(text[head.end() : -len(tail)]))
+    except ValueError:
+        return None
 
 
 _ACTION_FIELDS = {

@@ -150,6 +150,8 @@ async def test_the_spelling_of_a_message_does_not_matter(socket: Line) -> None:
     ]
     answers = [text_of((await socket.ask(text))["data"]) for text in spellings]
     assert answers == ["1", "2", "3", "4"]
+    verify = '{"data":{"metadata":{"control":true},"arguments":{"answer":"done"},"tool_name":"verify"},"type":"step"}'
+    assert (await socket.ask(verify))["data"]["reward"] == 0.5
 
 
 # ---- endings

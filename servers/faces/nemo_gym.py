@@ -42,8 +42,6 @@ from .asgi import (
 from .gym_aggregate import aggregate
 from .gym_openapi import path_items
 
-COOKIE = b"gymwire_session"
-_COOKIE = re.compile(rb"(?:^|;\s*)gymwire_session=(" + HANDLE_PATTERN + rb"[^;\s]*)")
 _ROLLOUT_PREFIX = re.compile(r"/ng-rollout/[A-Za-z0-9][A-Za-z0-9._-]*(/.*)")
 DONE = (b"x-gymwire-done", b"true")
 
@@ -90,6 +88,11 @@ class _NemoGym:
         self.sessions, self.served, self.prefix = context.sessions, context.served, context.prefix
         # Path=/: NeMo Gym 0.7.0's agent keeps the cookie in a jar that it also asks for its own /v1/responses.
         self._cookie_end = b"; Path=/; HttpOnly; SameSite=Lax"
+        # A name of its own an environment: such a jar may hold the cookies of several.
+        self._cookie_start = f"gymwire_{self.served.name}=".encode()
+        self._cookie_pattern = re.compile(
+            rb"(?:^|;\s*)" + re.escape(self._cookie_start) + rb"(" + HANDLE_PATTERN + rb"[^;\s]*)"
+        )
 
     def face(self) -> Face:
         at = self.prefix
@@ -113,7 +116,7 @@ class _NemoGym:
 
     async def seed(self, scope: Scope, receive: Receive, send: Send) -> None:
         body = await self._json(receive)
-        on_cookie = cookie_of(scope)
+        on_cookie = self._cookie_of(scope)
         typed = _as_typed(body)
         if typed is not None:
             request = self._typed_request(typed)
@@ -187,7 +190,7 @@ class _NemoGym:
         return call
 
     async def call(self, name: str, scope: Scope, receive: Receive, send: Send) -> None:
-        handle = cookie_of(scope)
+        handle = self._cookie_of(scope)
         body = await read_body(receive, self.context.max_body_bytes)
         headers: Headers = [TEXT_TYPE]
         if handle:
@@ -243,7 +246,7 @@ class _NemoGym:
         output = response.get("output")
         ending = Ending.CUT if response.get("status") == "incomplete" else Ending.FINISHED
         try:
-            session = self.sessions.get(cookie_of(scope), self.served, owner_of(scope))
+            session = self.sessions.get(self._cookie_of(scope), self.served, owner_of(scope))
             return await session.verify(output if isinstance(output, Sequence) else (), ending)
         except Refused as refused:
             return refused.as_outcome()
@@ -259,7 +262,7 @@ class _NemoGym:
             await self.call("end_turn", scope, receive, send)
             return
         await read_body(receive, self.context.max_body_bytes)
-        session = self.sessions.get(cookie_of(scope), self.served, owner_of(scope))
+        session = self.sessions.get(self._cookie_of(scope), self.served, owner_of(scope))
         prompt = await session.end_turn()
         if session.outcome is not None and session.outcome.masked:
             raise Refused(Code.SESSION_FAILED, "The session has failed.", failure=session.failure)
@@ -298,19 +301,18 @@ class _NemoGym:
         return Refused(Code.INVALID_REQUEST, f"{text} (The control call {why})")
 
     def _set_cookie(self, handle: str) -> tuple[bytes, bytes]:
-        return (b"set-cookie", b"gymwire_session=" + handle.encode("latin-1") + self._cookie_end)
+        return (b"set-cookie", self._cookie_start + handle.encode("latin-1") + self._cookie_end)
+
+    def _cookie_of(self, scope: Scope) -> str:
+        """The handle in the request's cookies, or the empty string."""
+        for name, value in scope["headers"]:
+            if name == b"cookie" and (match := self._cookie_pattern.search(value)) is not None:
+                return match[1].decode("latin-1")
+        return ""
 
     def _cookie_again(self, scope: Scope) -> Headers:
-        handle = cookie_of(scope)
+        handle = self._cookie_of(scope)
         return [self._set_cookie(handle)] if handle else []
-
-
-def cookie_of(scope: Scope) -> str:
-    """The handle in the request's cookies, or the empty string."""
-    for name, value in scope["headers"]:
-        if name == b"cookie" and (match := _COOKIE.search(value)) is not None:
-            return match[1].decode("latin-1")
-    return ""
 
 
 def _object(raw: bytes) -> Json:

@@ -105,7 +105,7 @@ async def test_the_handle_survives_many_calls_on_every_wire(worlds: str, wire: s
 
 async def test_nemo_gym_never_makes_a_session_up() -> None:
     async with live(Kit) as server, aiohttp.ClientSession(server.url + "/kit/gym/") as http:
-        forged = {"Cookie": "gymwire_session=made-up.0123456789abcdef"}
+        forged = {"Cookie": "gymwire_kit=made-up.0123456789abcdef"}
         for headers in ({}, forged):
             async with http.post("count", json={}, headers=headers) as answer:
                 assert answer.status == 410 and answer.headers["X-Gymwire-Code"] == Code.SESSION_LOST

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import asdict
 from importlib.metadata import PackageNotFoundError, version
@@ -13,7 +13,7 @@ from typing import Any
 import orjson
 from fastapi import FastAPI, Response
 
-from .answers import Code, Refused
+from .answers import HTTP_STATUS, Code, Refused
 from .auth import Guard
 from .catalog import Served
 from .faces import mcp, nemo_gym, openenv
@@ -211,13 +211,14 @@ async def _not_found(request: Any, _: Exception) -> Response:
     return _error(Code.NOT_FOUND, f"There is nothing at {request.url.path!r}; /environments lists what is.")
 
 
-async def _not_allowed(request: Any, _: Exception) -> Response:
-    return _error(Code.METHOD_NOT_ALLOWED, f"{request.method} is not answered at {request.url.path!r}.")
+async def _not_allowed(request: Any, refused: Any) -> Response:
+    text = f"{request.method} is not answered at {request.url.path!r}."
+    return _error(Code.METHOD_NOT_ALLOWED, text, refused.headers or {})
 
 
-def _error(code: Code, text: str) -> Response:
+def _error(code: Code, text: str, headers: Mapping[str, str] | None = None) -> Response:
     body = orjson.dumps({"code": code.value, "error": text})
-    return Response(body, Refused(code, text).status, {"X-Gymwire-Code": code.value}, "application/json")
+    return Response(body, HTTP_STATUS[code], {**(headers or {}), "X-Gymwire-Code": code.value}, "application/json")
 
 
 async def _refuse_socket(scope: Scope, receive: Receive, send: Send, refused: Refused) -> None:

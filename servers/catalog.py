@@ -40,7 +40,7 @@ class Served:
         self.rows = RowSource(environment, rows_file)
         self.specs: Mapping[str, ToolSpec] = environment.tool_specs
         self.tools = tuple(spec.tool for spec in self.specs.values())
-        self.has_end_turn = environment.end_turn is not None
+        self.has_end_turn = environment.end_turn is not Environment.end_turn
         self._setup: asyncio.Future[None] | None = None
 
     @cached_property

@@ -168,9 +168,9 @@ class Environment:
         """Become the session that `get_state` was asked of."""
         raise NotImplementedError(f"{type(self).__name__} promises replayable but defines no set_state")
 
-    #: `end_turn(self) -> str | None`: for tasks with several prompts. Called when the policy ended its turn;
-    #: answers the next prompt, or None when there is none. May be async.
-    end_turn: ClassVar[Callable[..., Any] | None] = None
+    def end_turn(self) -> Any:
+        """Define it for tasks with several prompts; may be async. Called when the policy ended its turn: answers
+        the next prompt, a string, or None when there is none."""
 
     @classmethod
     def from_functions(

@@ -64,12 +64,12 @@ class _Rest(Awaitable[Any]):
     def __init__(self, coroutine: Coroutine[Any, Any, Any], waiting: Any, timeout_s: float) -> None:
         self.coroutine, self.waiting, self.timeout_s = coroutine, waiting, timeout_s
         self.gate: _Gate | None = None
-        self.expired = False
+        self.expired = self.spared = False
 
     def __await__(self) -> Generator[Any, Any, Any]:
         task = asyncio.current_task()
         assert task is not None
-        timer = task.get_loop().call_later(self.timeout_s, self._expire)
+        timer = task.get_loop().call_later(self.timeout_s, self._expire, task.get_loop())
         cancelled_before = task.cancelling()
         try:
             return (yield from self._drive(task, cancelled_before))
@@ -82,7 +82,11 @@ class _Rest(Awaitable[Any]):
             while task.cancelling() > cancelled_before:  # a TaskGroup that failed inside, before Python 3.13
                 task.uncancel()
 
-    def _expire(self) -> None:
+    def _expire(self, loop: asyncio.AbstractEventLoop) -> None:
+        if not self.spared and self.gate is not None and self.gate.inner.done():
+            self.spared = True  # the answer came in time, and the loop was busy with somebody else: one more turn
+            loop.call_soon(self._expire, loop)
+            return
         self.expired = True
         if self.gate is not None:
             self.gate.open()
@@ -186,6 +190,8 @@ class Threads:
 
     def _check(self, job: _Job) -> None:
         """The limit counts from the job's start, not from its wait for a thread."""
+        if job.finished:
+            return  # in time; the loop was too busy to hear of it
         left = job.timeout_s if job.started is None else job.started + job.timeout_s - time.monotonic()
         if left > 0:
             job.timer = job.loop.call_later(left, self._check, job)

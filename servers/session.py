@@ -222,12 +222,11 @@ class Session:
 
     async def _next_prompt(self) -> str | None:
         environment = self.environment
-        assert environment is not None and environment.end_turn is not None
-        function: Any = environment.end_turn
+        assert environment is not None
         value = await running.call(
             self.host.threads,
-            function,
-            is_async=inspect.iscoroutinefunction(function),
+            environment.end_turn,
+            is_async=inspect.iscoroutinefunction(environment.end_turn),
             timeout_s=environment.tool_timeout_s,
         )
         if value is not None and not isinstance(value, str):

@@ -86,9 +86,7 @@ class Sessions:
         """Begin an episode. Raises `Refused`. Cancelling it leaves the queue and frees what was taken."""
         if request.caller_id is None:
             return await self._seed(served, request, owner, wire, None)
-        if len(request.caller_id) > MAX_ID_CHARACTERS:
-            raise Refused(Code.INVALID_REQUEST, f"A session id has at most {MAX_ID_CHARACTERS} characters.")
-        caller = (served.name, owner, request.caller_id)
+        caller = caller_key(served, owner, request.caller_id)
         while (pending := self._pending.get(caller)) is not None:
             await asyncio.wait([pending])
         if (known := self.store.of_caller(caller)) is not None:
@@ -208,8 +206,8 @@ class Sessions:
         self._forget(session, Code.SESSION_CLOSED)
 
     async def close_caller(self, served: Served, owner: str, caller_id: str) -> None:
-        """Close by the id its caller chose. Always succeeds, and that id is used up."""
-        caller = (served.name, owner, caller_id)
+        """Close by the id its caller chose, live or not; that id is used up."""
+        caller = caller_key(served, owner, caller_id)
         if (session := self.store.of_caller(caller)) is not None:
             await self.close(session)
         self._used_ids.put(caller, True)
@@ -295,6 +293,13 @@ class Sessions:
         self._ended[session.handle] = session
         if len(self._ended) > KEPT_OUTCOMES:
             self._forget(next(iter(self._ended.values())), Code.SESSION_EXPIRED)
+
+
+def caller_key(served: Served, owner: str, caller_id: str) -> CallerKey:
+    """Where a session of the caller's own naming is kept. Raises `Refused` for an endless name."""
+    if len(caller_id) > MAX_ID_CHARACTERS:
+        raise Refused(Code.INVALID_REQUEST, f"A session id has at most {MAX_ID_CHARACTERS} characters.")
+    return served.name, owner, caller_id
 
 
 def draining() -> Refused:

@@ -47,9 +47,8 @@ def _add_call(messages: list[Message], item: Mapping[str, Any]) -> None:
         "function": {"name": item.get("name"), "arguments": item.get("arguments")},
     }
     last = messages[-1] if messages else {}
-    made = _calls_of(last)
-    if last.get("role") == "assistant" and (made or not last.get("content")):
-        messages[-1] = {**last, "tool_calls": [*made, call]}
+    if last.get("role") == "assistant":  # the Responses form says a turn's text and its calls in separate items
+        messages[-1] = {**last, "tool_calls": [*_calls_of(last), call]}
     else:
         messages.append({"role": "assistant", "content": "", "tool_calls": [call]})
 

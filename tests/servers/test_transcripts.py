@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from gymwire.servers.transcripts import MAX_DISAGREEMENTS, chat_messages, disagreements
-from gymwire.servers.types import CallRecord, ToolResult, Transcript
+from gymwire.servers.types import CallRecord, ToolResult, Transcript, text_of
 
 
 def said(name: str, arguments: Any, result: str | None = None, call_id: str = "1") -> list[dict[str, Any]]:
@@ -33,9 +33,10 @@ def test_responses_items_and_chat_messages_read_the_same() -> None:
         {"role": "assistant", "content": "Done.", "prompt_token_ids": [1, 2], "generation_log_probs": [0.1]},
     ]
     messages = chat_messages(items)
-    assert [message["role"] for message in messages] == ["assistant", "assistant", "tool", "tool", "assistant"]
-    assert [call["id"] for call in messages[1]["tool_calls"]] == ["a", "b"]
-    assert messages[3]["content"] == "3" and messages[4] == {"role": "assistant", "content": "Done."}
+    assert [message["role"] for message in messages] == ["assistant", "tool", "tool", "assistant"]
+    assert [call["id"] for call in messages[0]["tool_calls"]] == ["a", "b"]
+    assert text_of(messages[0]["content"]) == "I see"
+    assert messages[2]["content"] == "3" and messages[3] == {"role": "assistant", "content": "Done."}
     assert Transcript(messages).answer == "Done."
     assert disagreements(messages, [logged("add", {"n": 1}, "1"), logged("add", {"n": 2}, "3")]) == ()
 

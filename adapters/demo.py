@@ -31,6 +31,8 @@ from .demo_rounds import BROKEN_POLICY, EPISODES, POLICIES, WIRES, Round, Rows, 
 from .demo_server import NotServing, serving
 from .session import WrongRequest
 
+#: Made for `gymwire policy tiny`, and of little interest beside the others.
+NOT_SHOWN = frozenset({"codebook"})
 NEXT = (
     ("list", "what is installed"),
     ("play counter", "play an episode yourself"),
@@ -73,8 +75,9 @@ def _arguments() -> Path | None:
 
 
 def bundled() -> list[str]:
-    """The environments that come with gymwire."""
-    return [name for name, target in installed().items() if target.startswith("gymwire.")]
+    """The environments that come with gymwire, but for the tiny policy's own."""
+    ours = (name for name, target in installed().items() if target.startswith("gymwire."))
+    return [name for name in ours if name not in NOT_SHOWN]
 
 
 # Playing

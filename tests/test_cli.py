@@ -130,7 +130,7 @@ def test_rows_that_cannot_be_read_are_told_with_the_line(tmp_path: Path) -> None
 def test_list_shows_every_environment() -> None:
     done = gymwire("list")
     assert done.exit_code == 0
-    for name in ("battery", "checkout", "counter", "ledger"):
+    for name in ("battery", "checkout", "codebook", "counter", "ledger"):
         assert name in done.stdout
 
 

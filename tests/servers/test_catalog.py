@@ -15,7 +15,7 @@ from tests.servers.engine import Engine, Notes, refused
 
 
 def test_the_bundled_environments_are_installed() -> None:
-    assert {"counter", "battery", "ledger", "checkout"} <= set(installed())
+    assert {"counter", "battery", "ledger", "checkout", "codebook"} <= set(installed())
 
 
 def test_an_environment_is_found_by_name_or_by_place() -> None:

@@ -17,7 +17,7 @@ def rows_make(*arguments: str) -> Result:
     return CliRunner(env={"COLUMNS": "200", "NO_COLOR": "1"}).invoke(build("rows"), ["rows", "make", *arguments])
 
 
-@pytest.mark.parametrize("environment", ["counter", "battery", "ledger", "checkout"])
+@pytest.mark.parametrize("environment", ["counter", "battery", "ledger", "checkout", "codebook"])
 @pytest.mark.parametrize("split", ["train", "eval"])
 def test_the_bundled_datasets_are_what_the_command_makes(environment: str, split: str, tmp_path: Path) -> None:
     out = tmp_path / "rows.jsonl"

@@ -13,6 +13,7 @@ import pytest
 from gymwire.servers import Environment, Row
 from gymwire.servers.environments.battery import Battery
 from gymwire.servers.environments.checkout import Checkout
+from gymwire.servers.environments.codebook import Codebook
 from gymwire.servers.environments.counter import Counter
 from gymwire.servers.environments.ledger import Ledger
 from gymwire.servers.rows import generated_lines, read_rows
@@ -23,6 +24,7 @@ SIZES = {
     Battery: {"train": 2048, "eval": 256},
     Ledger: {"train": 512, "eval": 128},
     Checkout: {"train": 512, "eval": 128},
+    Codebook: {"train": 512, "eval": 128},
 }
 ENVIRONMENTS = list(SIZES)
 SPLITS = [(environment, split) for environment in ENVIRONMENTS for split in environment.splits]

@@ -1,0 +1,144 @@
+"""A session that is recovered by replay when our side breaks it.
+
+The same row is seeded again with the same seed, the recorded calls are made again and their results compared, then
+the failing call is repeated and the episode goes on with the very tokens it had. Any disagreement ends it: an
+environment that does not repeat itself cannot be recovered, and the failure stands.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ..adapters.session import Session, SessionFailed
+from ..servers.types import Ending, FailureKind, Message, Outcome, Stage, Tool, ToolResult
+
+#: Seeds the episode's row; the number tells the seeds of one episode apart.
+Seed = Callable[[int], Awaitable[Session]]
+#: Told of every failure as it happens, with the tool that was called, if any.
+Report = Callable[[SessionFailed, str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """What was asked of the session, and what it answered; `tool` is empty for the end of a turn."""
+
+    tool: str
+    argument: Any
+    answer: ToolResult | str | None
+
+
+class ResilientSession:
+    """`Session` as a rollout uses it, recovered up to `max_recoveries` times. Raises `SessionFailed` beyond."""
+
+    def __init__(self, seed: Seed, max_recoveries: int, timeout_s: float, report: Report) -> None:
+        self._seed, self._left, self._timeout_s, self._report = seed, max_recoveries, timeout_s, report
+        self._steps: list[_Step] = []
+        self._seeds = 0
+        self._session: Session | None = None
+        self.recovered = 0
+
+    async def begin(self) -> None:
+        """Seed the row. Raises `SessionFailed`; a failed seed has nothing to replay and is the caller's to retry."""
+        self._session = await self._next_session()
+
+    @property
+    def prompt(self) -> Sequence[Message]:
+        return self._open.prompt
+
+    @property
+    def tools(self) -> Sequence[Tool]:
+        return self._open.tools
+
+    @property
+    def max_turns(self) -> int | None:
+        return self._open.max_turns
+
+    @property
+    def done(self) -> bool:
+        return self._open.done
+
+    async def call(self, name: str, arguments: Any) -> ToolResult:
+        result = await self._recovering(lambda: self._open.call(name, arguments), Stage.CALL, name)
+        self._steps.append(_Step(name, arguments, result))
+        return result
+
+    async def end_turn(self, text: str) -> str | None:
+        prompt = await self._recovering(lambda: self._open.end_turn(text), Stage.END_TURN)
+        self._steps.append(_Step("", text, prompt))
+        return prompt
+
+    async def verify(self, messages: Sequence[Message], ending: Ending) -> Outcome:
+        return await self._recovering(lambda: self._open.verify(messages, ending=ending), Stage.VERIFY)
+
+    async def close(self) -> None:
+        if self._session is not None:
+            await self._session.close()
+
+    # ---- recovery
+
+    @property
+    def _open(self) -> Session:
+        if self._session is None:
+            raise RuntimeError("the session was not begun")
+        return self._session
+
+    async def _next_session(self) -> Session:
+        self._seeds += 1
+        return await self._seed(self._seeds - 1)
+
+    async def _recovering(self, action: Callable[[], Awaitable[Any]], stage: Stage, tool: str = "") -> Any:
+        while True:
+            try:
+                return await self._in_time(action, stage)
+            except SessionFailed as failure:
+                self._report(failure, tool)
+                await self._recover(failure)
+
+    async def _in_time(self, action: Callable[[], Awaitable[Any]], stage: Stage) -> Any:
+        """Past the limit the session counts as failed, whatever the wire's own limits are."""
+        try:
+            async with asyncio.timeout(self._timeout_s):
+                return await action()
+        except TimeoutError:
+            reason = f"no answer within {self._timeout_s:g} s"
+            raise SessionFailed(FailureKind.TRANSPORT_TIMEOUT, reason, stage) from None
+
+    async def _recover(self, failure: SessionFailed) -> None:
+        """Bring a fresh session to where the broken one was. Raises the failure where that cannot be."""
+        while self._left > 0:
+            self._left -= 1
+            before = self._open
+            await before.close()
+            try:
+                session = await self._next_session()
+            except SessionFailed as again:
+                self._report(again, "")
+                failure = again
+                continue
+            self._session = session
+            try:
+                repeated = await self._in_time(lambda: self._replay(session, before), Stage.SEED)
+            except SessionFailed as again:
+                self._report(again, "")
+                failure = again
+                continue
+            if not repeated:
+                raise SessionFailed(failure.kind, f"not replayable after: {failure.reason}", failure.stage)
+            self.recovered += 1
+            return
+        raise failure
+
+    async def _replay(self, session: Session, before: Session) -> bool:
+        if session.prompt != before.prompt or session.tools != before.tools:
+            return False
+        for step in self._steps:
+            if step.tool:
+                answer: ToolResult | str | None = await session.call(step.tool, step.argument)
+            else:
+                answer = await session.end_turn(step.argument)
+            if answer != step.answer:
+                return False
+        return True

@@ -15,8 +15,8 @@ from typing import Any
 from ..adapters.session import Session, SessionFailed
 from ..servers.types import Ending, FailureKind, Message, Outcome, Stage, Tool, ToolResult
 
-#: Seeds the episode's row; the number tells the seeds of one episode apart.
-Seed = Callable[[int], Awaitable[Session]]
+#: Seeds the episode's row.
+Seed = Callable[[], Awaitable[Session]]
 #: Told of every failure as it happens, with the tool that was called, if any.
 Report = Callable[[SessionFailed, str], None]
 
@@ -36,13 +36,12 @@ class ResilientSession:
     def __init__(self, seed: Seed, max_recoveries: int, timeout_s: float, report: Report) -> None:
         self._seed, self._left, self._timeout_s, self._report = seed, max_recoveries, timeout_s, report
         self._steps: list[_Step] = []
-        self._seeds = 0
         self._session: Session | None = None
         self.recovered = 0
 
     async def begin(self) -> None:
         """Seed the row. Raises `SessionFailed`; a failed seed has nothing to replay and is the caller's to retry."""
-        self._session = await self._next_session()
+        self._session = await self._seed()
 
     @property
     def prompt(self) -> Sequence[Message]:
@@ -85,10 +84,6 @@ class ResilientSession:
             raise RuntimeError("the session was not begun")
         return self._session
 
-    async def _next_session(self) -> Session:
-        self._seeds += 1
-        return await self._seed(self._seeds - 1)
-
     async def _recovering(self, action: Callable[[], Awaitable[Any]], stage: Stage, tool: str = "") -> Any:
         while True:
             try:
@@ -107,20 +102,13 @@ class ResilientSession:
             raise SessionFailed(FailureKind.TRANSPORT_TIMEOUT, reason, stage) from None
 
     async def _recover(self, failure: SessionFailed) -> None:
-        """Bring a fresh session to where the broken one was. Raises the failure where that cannot be."""
+        """Bring a fresh session to where the broken one was. Raises the last failure where that cannot be."""
         while self._left > 0:
             self._left -= 1
             before = self._open
             await before.close()
             try:
-                session = await self._next_session()
-            except SessionFailed as again:
-                self._report(again, "")
-                failure = again
-                continue
-            self._session = session
-            try:
-                repeated = await self._in_time(lambda: self._replay(session, before), Stage.SEED)
+                repeated = await self._in_time(lambda before=before: self._replay(before), Stage.SEED)
             except SessionFailed as again:
                 self._report(again, "")
                 failure = again
@@ -131,7 +119,9 @@ class ResilientSession:
             return
         raise failure
 
-    async def _replay(self, session: Session, before: Session) -> bool:
+    async def _replay(self, before: Session) -> bool:
+        """Seed anew and repeat every recorded step; False where one answers otherwise than it did."""
+        session = self._session = await self._seed()
         if session.prompt != before.prompt or session.tools != before.tools:
             return False
         for step in self._steps:

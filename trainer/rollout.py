@@ -180,10 +180,10 @@ class _Attempt:
             await self.session.close()
             self._keep_tokens()
 
-    async def _seed(self, number: int) -> Session:
+    async def _seed(self) -> Session:
+        """A session of its own name: a server that outlives the run has seen this episode's before."""
         episode = self.trace.episode
-        name = replace(episode.id, row=f"{episode.id.row}/{number}") if number else episode.id
-        return await self.player.connection.session(row=episode.row, seed=episode.id.seed, episode=name)
+        return await self.player.connection.session(row=episode.row, seed=episode.id.seed)
 
     def _report(self, failure: SessionFailed, tool: str) -> None:
         self.player.on_failure(self.trace.episode, failure, tool)

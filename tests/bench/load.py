@@ -18,6 +18,8 @@ from typing import NamedTuple, cast
 from .processes import BenchError, Server
 
 READY_TIMEOUT_S = 60.0
+#: A whole wave takes seconds at the slowest peer; past this the server, or a flow, hangs.
+STALL_S = 45.0
 
 
 class Answer(NamedTuple):
@@ -51,10 +53,14 @@ class Meter:
             self._reached = None
 
     async def more(self, operations: int) -> None:
-        """Wait until that many more have ended."""
+        """Wait until that many more have ended. Raises `BenchError` when they do not."""
         self._awaited = self.operations + operations
         self._reached = asyncio.get_running_loop().create_future()
-        await self._reached
+        try:
+            async with asyncio.timeout(STALL_S):
+                await self._reached
+        except TimeoutError:
+            raise BenchError(f"fewer than {operations} operations within {STALL_S:g} s") from None
 
 
 MakeFlow = Callable[[Meter, int], Flow]
@@ -192,9 +198,7 @@ async def _work(port: int, crowd: Crowd, meter: Meter, live: set[Connection], in
 
 async def _measure(server: Server, crowd: Crowd, meter: Meter, timing: Timing) -> Load:
     """Whole waves only: a crowd moves in step, so that a part of a wave would be the cheap or the dear part."""
-    async with asyncio.timeout(READY_TIMEOUT_S + crowd.opening_s):
-        while meter.ready < crowd.size:
-            await asyncio.sleep(0.01)
+    await _all_ready(crowd, meter)
     await asyncio.sleep(timing.warm_s)
     await meter.more(1)
     meter.timing = crowd.keep_latencies
@@ -203,6 +207,15 @@ async def _measure(server: Server, crowd: Crowd, meter: Meter, timing: Timing) -
         await meter.more(crowd.size)
     done, spent_s, wall_s = meter.operations - operations, server.cpu_s() - cpu_s, perf_counter() - started
     return Load(done, wall_s, spent_s, meter.latencies_s)
+
+
+async def _all_ready(crowd: Crowd, meter: Meter) -> None:
+    try:
+        async with asyncio.timeout(READY_TIMEOUT_S + crowd.opening_s):
+            while meter.ready < crowd.size:
+                await asyncio.sleep(0.01)
+    except TimeoutError:
+        raise BenchError(f"{meter.ready} of {crowd.size} connections were ready in time") from None
 
 
 def ended_by_server(last: bytes) -> Flow:

@@ -11,7 +11,6 @@ import hashlib
 import json
 import logging
 import time
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NoReturn
@@ -307,9 +306,12 @@ def draining() -> Refused:
 
 
 def task_of(served: Served, request: SeedRequest) -> tuple[Row, Any]:
-    """The row that is asked for, as this session's own, and its checked data. Raises `RowError`."""
+    """The row that is asked for, and its checked data. Raises `RowError`.
+
+    The data is the session's own: what its environment writes there must not reach the next session of the row.
+    """
     row = request.row if request.row is not None else choose_row(served, request)
-    row = replace(row, data=copied(row.data))  # an environment that writes into its row must not reach the next session
+    row = replace(row, data=copied(dict(row.data)))
     return row, served.check_data(row)
 
 
@@ -323,7 +325,7 @@ def choose_row(served: Served, request: SeedRequest) -> Row:
 
 def copied(value: Any) -> Any:
     """JSON values, copied as deep as they go."""
-    if isinstance(value, Mapping):
+    if isinstance(value, dict):
         return {key: copied(item) for key, item in value.items()}
     if isinstance(value, list):
         return [copied(item) for item in value]

@@ -148,7 +148,7 @@ class Kit(Environment):
         self.word = word
         return f"Finished with {word}."
 
-    async def end_turn(self) -> str | None:  # pyright: ignore[reportIncompatibleVariableOverride]
+    async def end_turn(self) -> str | None:
         return f"And now this: {self.waiting.pop(0)}" if self.waiting else None
 
     def verify(self, transcript: Transcript) -> dict[str, float]:
@@ -195,7 +195,7 @@ class Breaks(Environment):
     async def finish(self) -> str:
         return "over"
 
-    def end_turn(self) -> str | None:  # pyright: ignore[reportIncompatibleVariableOverride]
+    def end_turn(self) -> str | None:
         return self._at("end_turn")
 
     def verify(self, transcript: Transcript) -> Any:

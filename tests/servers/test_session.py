@@ -340,7 +340,7 @@ class Turns(Notes):
         super().reset(row)
         return "first"
 
-    async def end_turn(self) -> str | None:  # pyright: ignore[reportIncompatibleVariableOverride]
+    async def end_turn(self) -> str | None:
         await call_nothing()
         self.notes.append("turn")
         return "second" if len(self.notes) == 1 else None
@@ -386,7 +386,7 @@ class Stages(Environment):
         self._break("async tool")
         return "fine"
 
-    def end_turn(self) -> str | None:  # pyright: ignore[reportIncompatibleVariableOverride]
+    def end_turn(self) -> str | None:
         self._break("end_turn")
         return None
 

@@ -12,7 +12,7 @@ from gymwire.servers.catalog import Served
 from gymwire.servers.policies import Call
 from gymwire.servers.rows import generated_rows, row_line
 from gymwire.servers.sessions import SeedRequest, Sessions
-from gymwire.servers.types import Json, Outcome
+from gymwire.servers.types import Json, Message, Outcome
 
 POLICIES = ("oracle", "rule")
 
@@ -59,18 +59,42 @@ def parts_of(environment: type[Environment], count: int, split: str = "train") -
     return [Part(environment, row, POLICIES[index * len(POLICIES) // count]) for index, row in enumerate(rows)]
 
 
-async def play(part: Part) -> Outcome:
-    """The episode without any wire: this process's own session engine."""
+@dataclass(frozen=True, slots=True)
+class Record:
+    """An episode without any wire, in this process's own session engine."""
+
+    tools: Sequence[str]
+    calls: Sequence[Call]
+    texts: Sequence[str]
+    messages: Sequence[Message]
+    outcome: Outcome
+
+
+async def record(part: Part) -> Record:
     sessions = Sessions()
     session = await sessions.seed(Served(part.environment), SeedRequest(row=part.row))
-    results: list[str] = []
-    while not isinstance(move := part.move(results), str):
+    tools = [tool.name for tool in session.tools]
+    calls: list[Call] = []
+    texts: list[str] = []
+    while not isinstance(move := part.move(texts), str):
         answer = await session.call(move.name, json.dumps(move.arguments).encode())
-        results.append(answer.result.text)
-    outcome = await session.verify()
+        calls.append(move)
+        texts.append(answer.result.text)
+    messages = _messages(calls, texts, move)
+    outcome = await session.verify(messages)
     await sessions.drain()
-    return outcome
+    return Record(tools, calls, texts, messages, outcome)
+
+
+def _messages(calls: Sequence[Call], texts: Sequence[str], answer: str) -> list[Message]:
+    messages: list[Message] = []
+    for number, (call, text) in enumerate(zip(calls, texts, strict=True)):
+        function = {"name": call.name, "arguments": json.dumps(call.arguments)}
+        made = {"id": str(number), "type": "function", "function": function}
+        messages.append({"role": "assistant", "content": "", "tool_calls": [made]})
+        messages.append({"role": "tool", "tool_call_id": str(number), "content": text})
+    return [*messages, {"role": "assistant", "content": answer}]
 
 
 async def played(parts: Iterable[Part]) -> list[Outcome]:
-    return [await play(part) for part in parts]
+    return [(await record(part)).outcome for part in parts]

@@ -394,16 +394,17 @@ async def test_a_seed_that_was_under_way_does_not_outlive_the_drain(engine: Engi
 
 async def test_a_client_that_leaves_during_reset_leaves_nothing_behind(engine: Engine) -> None:
     class Slow(Notes):
-        closed = 0
+        begun = closed = 0
 
         async def reset(self, row: Row) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
+            Slow.begun += 1
             await asyncio.sleep(30)
 
         async def close(self) -> None:
             Slow.closed += 1
 
     seeding = asyncio.create_task(engine.start(Slow, caller_id="a"))
-    await until(lambda: engine.slots.free == 63)
+    await until(lambda: Slow.begun == 1)
     seeding.cancel()
     with pytest.raises(asyncio.CancelledError):
         await seeding

@@ -7,9 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.serving import serving
-from tests.worlds import PLACES
-
-BUNDLED = ("counter", "battery", "ledger", "checkout")
+from tests.worlds import BUNDLED, PLACES
 
 
 @pytest.fixture(scope="session")

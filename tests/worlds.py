@@ -9,10 +9,7 @@ from random import Random
 from typing import Any, Literal
 
 from gymwire.servers import Environment, Media, Outcome, Row, SessionFailure, ToolError, ToolResult, Transcript, tool
-from gymwire.servers.environments.battery import Battery
-from gymwire.servers.environments.checkout import Checkout
-from gymwire.servers.environments.counter import Counter
-from gymwire.servers.environments.ledger import Ledger
+from gymwire.servers.catalog import find, installed
 from gymwire.servers.policies import Call, EndTurn, Script
 from gymwire.servers.types import Ending
 from pydantic import BaseModel
@@ -279,5 +276,7 @@ class Secrets(Environment):
 
 
 WORLDS: dict[str, type[Environment]] = {item.name: item for item in (Kit, Breaks, Grades, Secrets)}
-BUNDLED: dict[str, type[Environment]] = {item.name: item for item in (Counter, Battery, Ledger, Checkout)}
+BUNDLED: dict[str, type[Environment]] = {
+    name: find(name) for name, place in installed().items() if place.startswith("gymwire.")
+}
 PLACES = [f"tests.worlds:{item.__name__}" for item in WORLDS.values()]

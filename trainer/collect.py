@@ -8,46 +8,45 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from hashlib import sha256
+from itertools import accumulate
 from pathlib import Path
 from random import Random
+from statistics import fmean
 from typing import Any
 
-from ..adapters.session import SessionFailed
-from ..servers.types import EpisodeId, Row
+from ..servers.types import Ending
 from .config import Failures
-from .rollout import Episode, Player, Trace
+from .rollout import Player, Trace
+from .rows import Episode, RowBook
 
 
 class TooManyFailures(RuntimeError):
     """So much of our side is broken that going on would waste the run."""
 
 
-class RowBook:
-    """The rows to train on, by name. A name is a hash of the row, so that it survives a changed order."""
-
-    def __init__(self, rows: Sequence[Row]) -> None:
-        self.by_name = {name_of(row): row for row in rows}
-        self.names = list(self.by_name)
-
-
-def name_of(row: Row) -> str:
-    text = json.dumps(row.to_json(), sort_keys=True, ensure_ascii=False)
-    return sha256(text.encode("utf-8", "replace")).hexdigest()[:16]
-
-
 @dataclass(slots=True)
 class Progress:
-    """What a resumed run must know."""
+    """What a resumed run must know. Equal in every process of a run."""
 
     drawn: int = 0
     retired: list[str] = field(default_factory=list)
     failed_in_a_row: int = 0
 
+    def copy(self) -> Progress:
+        return replace(self, retired=list(self.retired))
+
+    def take(self, other: Progress) -> None:
+        """Become what another one is."""
+        self.drawn, self.retired, self.failed_in_a_row = other.drawn, list(other.retired), other.failed_in_a_row
+
     def save(self, path: Path) -> None:
-        path.write_text(json.dumps(asdict(self)), encoding="utf-8")
+        """Whole or not at all: a checkpoint with this file in it is complete."""
+        part = path.with_suffix(".part")
+        part.write_text(json.dumps(asdict(self)), encoding="utf-8")
+        part.replace(path)
 
     @classmethod
     def load(cls, path: Path) -> Progress:
@@ -79,37 +78,19 @@ class Drawing:
         return self.book.names[order[position]]
 
 
-class Ledger:
-    """One line for every session that failed, as it happens; and a warning when failures gather."""
-
-    def __init__(self, path: Path, wire: str) -> None:
-        self.path, self.wire = path, wire
-        self.by_tool: Counter[str] = Counter()
-
-    def write(self, episode: Episode, failure: SessionFailed, tool: str) -> None:
-        line = {
-            "episode": str(episode.id),
-            "row": episode.id.row,
-            "wire": self.wire,
-            "stage": failure.stage,
-            "tool": tool,
-            "kind": failure.kind,
-            "reason": failure.reason,
-        }
-        with self.path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(line, ensure_ascii=False) + "\n")
-        self.by_tool[tool] += 1
-
-
 @dataclass(frozen=True, slots=True)
 class Group:
-    """The episodes of one row, played."""
+    """The episodes of one row, played. `dropped` takes all of them out of the update."""
 
     row: str
     traces: list[Trace]
+    dropped: bool = False
 
     @property
     def rewards(self) -> list[float]:
+        """The votes: failed sessions have none."""
+        if self.dropped:
+            return []
         return [trace.reward for trace in self.traces if trace.reward is not None]
 
     @property
@@ -117,36 +98,73 @@ class Group:
         rewards = self.rewards
         return len(rewards) > 1 and max(rewards) > min(rewards)
 
+    @property
+    def masked(self) -> int:
+        return len(self.traces) if self.dropped else sum(trace.failure is not None for trace in self.traces)
+
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """What one generation step brought home, in the order in which it was asked for."""
+    """What one generation step brought home; `played` has the groups that were replaced, too."""
 
     groups: list[Group]
     refilled: int
-    played: list[Trace]
-
-    @property
-    def traces(self) -> list[Trace]:
-        return [trace for group in self.groups for trace in group.traces]
+    played: list[Group]
 
     def figures(self) -> dict[str, float]:
-        """The step log's figures."""
-        traces = self.played
+        """The step log's counts."""
+        traces = [trace for group in self.played for trace in group.traces]
+        total = sum(len(group.traces) for group in self.groups)
+        masked = sum(group.masked for group in self.groups)
         return {
             "sessions/played": len(traces),
-            "sessions/masked": sum(trace.failure is not None for trace in self.traces),
+            "sessions/total": total,
+            "sessions/trainable": total - masked,
+            "sessions/masked": masked,
+            "sessions/failed": sum(trace.failure is not None for trace in traces),
             "sessions/recovered": sum(trace.recovered for trace in traces),
             "sessions/retried": sum(trace.retried for trace in traces),
+            "sessions/cut": sum(_is_cut(trace) for trace in traces),
+            "sessions/tool_calls": sum(trace.calls for trace in traces),
             "sessions/tool_errors": sum(trace.tool_errors for trace in traces),
+            "sessions/turns": sum(trace.turns for trace in traces),
             "groups/refilled": self.refilled,
             "groups/no_signal": sum(len(group.rewards) < 2 for group in self.groups),
             "groups/zero_variance": sum(len(g.rewards) > 1 and not g.has_signal for g in self.groups),
         }
 
+    def components(self) -> dict[str, float]:
+        """Means of the rewards' parts over the sessions that have them."""
+        found: dict[str, list[float]] = {}
+        for trace in (trace for group in self.groups for trace in group.traces):
+            for name, value in (trace.outcome.components if trace.outcome else {}).items():
+                found.setdefault(name, []).append(value)
+        return {f"components/{name}": fmean(values) for name, values in found.items()}
+
+
+def _is_cut(trace: Trace) -> bool:
+    return trace.outcome is not None and trace.outcome.ending is Ending.CUT
+
+
+#: Brings an object of every process to all of them, in the processes' order.
+Gather = Callable[[Any], list[Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """Which process of how many this is. All draw the same rows and play their own part of them."""
+
+    index: int = 0
+    gather: Gather = lambda own: [own]
+
+    def part(self, names: Sequence[str], counts: Sequence[int]) -> list[str]:
+        """This process's of `names`, given how many each process plays."""
+        ends = list(accumulate(counts))
+        return list(names[ends[self.index] - counts[self.index] : ends[self.index]])
+
 
 class Collector:
-    """Plays generation batches. `sample_base` numbers the attempts at one row apart, over the whole run."""
+    """Plays generation batches of groups."""
 
     def __init__(
         self,
@@ -155,85 +173,85 @@ class Collector:
         failures: Failures,
         *,
         group_size: int,
-        max_refill: int,
-        retire_above: float | None,
-        seed: int,
+        max_refill: int = 0,
+        retire_above: float | None = None,
+        seed: int = 0,
+        share: Share = Share(),
     ) -> None:
-        self.player, self.drawing, self.failures = player, drawing, failures
+        self.player, self.drawing, self.failures, self.share = player, drawing, failures, share
         self.group_size, self.max_refill, self.retire_above, self.seed = group_size, max_refill, retire_above, seed
-        self.step = 0
 
     @property
     def progress(self) -> Progress:
         return self.drawing.progress
 
     async def collect(self, group_count: int, step: int) -> Batch:
-        """Play `group_count` groups of fresh rows. Raises `TooManyFailures`."""
-        self.step = step
-        groups = await self._play(self.drawing.draw(group_count), step, 0)
-        played = [trace for group in groups for trace in group.traces]
-        refilled = 0
+        """Play `group_count` groups of fresh rows in this process. Raises `TooManyFailures`."""
+        groups = await self._play(group_count, step, 0)
+        played, refilled = list(groups), 0
         for refill in range(1, self.max_refill + 1):
             dull = [place for place, group in enumerate(groups) if not group.has_signal]
-            if not dull:
+            if not any(self.share.gather(len(dull))):
                 break
-            fresh = await self._play(self.drawing.draw(len(dull)), step, refill)
-            played += [trace for group in fresh for trace in group.traces]
-            refilled += len(dull)
+            fresh = await self._play(len(dull), step, refill)
+            played += fresh
             for place, group in zip(dull, fresh, strict=True):
                 if group.has_signal:
                     groups[place] = group
-        self._judge(played)
-        return Batch([self._masked(group) for group in groups], refilled, played)
+                    refilled += 1
+        self._judge([trace for group in played for trace in group.traces])
+        return Batch(groups, refilled, played)
 
-    async def _play(self, names: Sequence[str], step: int, refill: int) -> list[Group]:
-        episodes = list(self._episodes(names, step, refill))
-        traces = await self.player.play_all(episodes)
+    async def _play(self, group_count: int, step: int, refill: int) -> list[Group]:
+        counts = self.share.gather(group_count)
+        names = self.share.part(self.drawing.draw(sum(counts)), counts)
+        traces = await self.player.play_all(list(self._episodes(names, step, refill)))
         size = self.group_size
-        groups = [Group(name, traces[place * size : (place + 1) * size]) for place, name in enumerate(names)]
+        groups = [self._group(name, traces[place * size :][:size]) for place, name in enumerate(names)]
         self._retire(groups)
         return groups
 
+    def _group(self, row: str, traces: list[Trace]) -> Group:
+        """With `on_failure: drop_group` one failed session takes its whole group out of the update."""
+        failed = any(trace.failure is not None for trace in traces)
+        return Group(row, traces, dropped=failed and self.failures.on_failure == "drop_group")
+
     def _episodes(self, names: Sequence[str], step: int, refill: int) -> Iterator[Episode]:
         """A group shares its row and the environment's seed; its samples are told apart."""
-        for name in names:
-            seed = int(sha256(f"{self.seed}:{step}:{refill}:{name}".encode()).hexdigest()[:8], 16)
+        for place, name in enumerate(names):
+            text = f"{self.seed}:{step}:{refill}:{self.share.index}:{place}:{name}"
+            seed = int(sha256(text.encode()).hexdigest()[:8], 16)
             for sample in range(self.group_size):
-                yield Episode(EpisodeId(name, sample=sample, seed=seed), self.drawing.book.by_name[name])
+                yield self.drawing.book.episode(name, sample=sample, seed=seed)
 
     def _retire(self, groups: Sequence[Group]) -> None:
         if self.retire_above is None:
             return
-        for group in groups:
-            rewards = group.rewards
-            solved = len(rewards) == self.group_size and sum(rewards) / len(rewards) >= self.retire_above
-            if solved and group.row not in self.progress.retired:
-                self.progress.retired.append(group.row)
-
-    def _masked(self, group: Group) -> Group:
-        """With `on_failure: drop_group` one failed session takes its whole group out of the update."""
-        if self.failures.on_failure != "drop_group" or all(trace.failure is None for trace in group.traces):
-            return group
-        failure = next(trace.failure for trace in group.traces if trace.failure is not None)
-        for trace in group.traces:
-            trace.outcome, trace.failure = None, failure
-        return group
+        solved = [
+            group.row
+            for group in groups
+            if len(group.rewards) == self.group_size and fmean(group.rewards) >= self.retire_above
+        ]
+        for row in (row for rows in self.share.gather(solved) for row in rows):
+            if row not in self.progress.retired:
+                self.progress.retired.append(row)
 
     def _judge(self, traces: Sequence[Trace]) -> None:
-        """Stop loudly when our side is broken rather than unlucky."""
-        failed = [trace for trace in traces if trace.failure is not None]
-        for trace in traces:
-            self.progress.failed_in_a_row = self.progress.failed_in_a_row + 1 if trace.failure is not None else 0
+        """Stop loudly, in every process, when our side is broken rather than unlucky."""
+        ends = [None if trace.failure is None else (trace.failure.kind, str(trace.failure)) for trace in traces]
+        ends = [end for own in self.share.gather(ends) for end in own]
+        failed = [end for end in ends if end is not None]
+        for end in ends:
+            self.progress.failed_in_a_row = self.progress.failed_in_a_row + 1 if end is not None else 0
             if self.progress.failed_in_a_row >= self.failures.stop_after:
                 raise TooManyFailures(_sentence(f"{self.failures.stop_after} sessions failed in a row", failed))
         if failed and self.failures.on_failure == "stop":
             raise TooManyFailures(_sentence("a session failed and failures.on_failure is stop", failed))
-        if len(failed) > self.failures.stop_share * len(traces):
-            raise TooManyFailures(_sentence(f"{len(failed)} of {len(traces)} sessions of a batch failed", failed))
+        if len(failed) > self.failures.stop_share * len(ends):
+            raise TooManyFailures(_sentence(f"{len(failed)} of {len(ends)} sessions of a batch failed", failed))
 
 
-def _sentence(what: str, failed: Sequence[Trace]) -> str:
-    kinds: Mapping[str, int] = Counter(trace.failure.kind for trace in failed if trace.failure is not None)
-    causes = ", ".join(f"{kind} ({count})" for kind, count in sorted(kinds.items(), key=lambda pair: -pair[1]))
-    last: Any = failed[-1].failure
-    return f"{what}: {causes}. The last said: {last.reason} (at {last.stage}). The ledger in the run folder has all."
+def _sentence(what: str, failed: Sequence[tuple[str, str]]) -> str:
+    kinds = Counter(kind for kind, _ in failed).most_common()
+    causes = ", ".join(f"{kind} ({count})" for kind, count in kinds)
+    return f"{what}: {causes}. The last said: {failed[-1][1]}. The run folder's failures.jsonl has all of them."

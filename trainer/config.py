@@ -5,7 +5,7 @@ Unknown keys are refused with the nearest name. `trl` alone is handed on as it i
 
 from __future__ import annotations
 
-import json
+import re
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from pathlib import Path
@@ -41,8 +41,12 @@ class Data(_Section):
     """A JSONL file of held-out rows."""
     count: Annotated[int, Field(gt=0)] | None = None
     """Train on the first so many rows only."""
+    eval_count: Annotated[int, Field(ge=0)] = 128
+    """Evaluate on the first so many held-out rows; 0: not at all."""
     retire_above: float | None = None
     """Rows whose group's mean reward reaches this are drawn no more."""
+    components: list[str] | None = None
+    """Reward components that TRL sees one by one, for trl.reward_weights and trl.multi_objective_aggregation."""
 
 
 class EnvironmentConfig(_Section):
@@ -72,7 +76,7 @@ class Rollout(_Section):
     max_result_tokens: Annotated[int, Field(gt=0)] = 1024
     """A longer tool result is cut; the end that is kept is said."""
     tool_timeout_s: Annotated[float, Field(gt=0)] = 60.0
-    """How long one call may take before the session counts as failed."""
+    """How long one call or verdict may take before the session counts as failed."""
     max_refill: Annotated[int, Field(ge=0)] = 0
     """How often the groups without variance of a batch are replaced by fresh rows."""
 
@@ -82,6 +86,8 @@ class Failures(_Section):
     """How often a broken session is recovered by replay."""
     max_retries: Annotated[int, Field(ge=0)] = 1
     """How often an episode is then begun anew."""
+    patience_s: Annotated[float, Field(ge=0)] = 120.0
+    """How long a session waits for a server that nobody can reach, a restarting one for instance."""
     on_failure: Literal["mask", "drop_group", "stop"] = "mask"
     """What becomes of a session that is still failed: it is masked, its whole group is, or the run stops."""
     stop_after: Annotated[int, Field(gt=0)] = 64
@@ -118,14 +124,17 @@ OWNED = {
     "max_completion_length": "rollout.max_tokens",
     "use_vllm": "nothing: rollouts always come from the colocated vLLM",
     "vllm_mode": "nothing: vLLM is always colocated",
-    "remove_unused_columns": "nothing",
+    "remove_unused_columns": "nothing: the rows never pass through TRL",
+    "eval_strategy": "trl.eval_steps and data.eval_count: held-out rows are played as episodes",
+    "reward_funcs": "nothing: rewards come from the environment's verify",
+    "resume_from_checkpoint": "--resume",
 }
 
 
 def read_config(path: Path, overrides: Iterable[str] = ()) -> Config:
     """Read a config file. Raises `ConfigError`."""
     try:
-        raw = yaml.safe_load(path.read_text(encoding="utf-8"))
+        raw = _load(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path}: cannot be read: {error}") from None
     except yaml.YAMLError as error:
@@ -145,12 +154,30 @@ def check_config(raw: Mapping[str, Any], place: str = "config") -> Config:
         raise ConfigError("\n".join(f"{place}: {_explain(item)}" for item in error.errors())) from None
     for key in config.trl:
         if key in OWNED:
-            raise ConfigError(f"{place}: trl.{key} is set by {OWNED[key]}")
+            raise ConfigError(f"{place}: trl.{key} is not yours to set; it is set by {OWNED[key]}")
     if config.environment.url is None and config.environment.wire not in (None, "local"):
         raise ConfigError(f"{place}: environment.wire {config.environment.wire} needs environment.url")
     if config.environment.url is not None and config.environment.settings:
         raise ConfigError(f"{place}: environment.settings are for in-process environments; set them where it is served")
     return config
+
+
+def as_json(config: Config) -> dict[str, Any]:
+    """The config as plain data: the file that `read_config` reads again."""
+    return config.model_dump(mode="json")
+
+
+class _Loader(yaml.SafeLoader):
+    """YAML that reads 3e-4 as the number it is; YAML 1.1 wants 3.0e-4 and makes text of it."""
+
+
+_Loader.add_implicit_resolver(
+    "tag:yaml.org,2002:float", re.compile(r"^[-+]?\d+(?:\.\d*)?[eE][-+]?\d+$"), list("-+0123456789")
+)
+
+
+def _load(text: str) -> Any:
+    return yaml.load(text, Loader=_Loader)
 
 
 def _override(raw: dict[str, Any], text: str) -> None:
@@ -168,9 +195,10 @@ def _override(raw: dict[str, Any], text: str) -> None:
 
 
 def _value(text: str) -> Any:
+    """YAML, as in the file: numbers, true, null, lists; what is none of it is text."""
     try:
-        return json.loads(text)
-    except ValueError:
+        return _load(text)
+    except yaml.YAMLError:
         return text
 
 

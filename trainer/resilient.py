@@ -10,6 +10,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from random import uniform
+from time import monotonic
 from typing import Any
 
 from ..adapters.session import Session, SessionFailed
@@ -19,6 +21,30 @@ from ..servers.types import Ending, FailureKind, Message, Outcome, Stage, Tool, 
 Seed = Callable[[], Awaitable[Session]]
 #: Told of every failure as it happens, with the tool that was called, if any.
 Report = Callable[[SessionFailed, str], None]
+
+
+#: A seed that failed so made no session, and may find the server back in a moment.
+AWAY = frozenset({FailureKind.TRANSPORT_UNREACHABLE, FailureKind.TRANSPORT_PEER_DROP})
+PAUSES_S = (0.5, 1.0, 2.0, 5.0)
+
+
+async def seed_patiently(seed: Seed, patience_s: float, report: Callable[[SessionFailed], None]) -> Session:
+    """Seed, again and again while nobody can reach the server, at most `patience_s`. Raises `SessionFailed` then.
+
+    Only the first of these failures is reported: a server that restarts is one event.
+    """
+    deadline, tries = monotonic() + patience_s, 0
+    while True:
+        try:
+            return await seed()
+        except SessionFailed as failure:
+            pause_s = PAUSES_S[min(tries, len(PAUSES_S) - 1)] * uniform(0.5, 1.0)
+            if failure.kind not in AWAY or monotonic() + pause_s > deadline:
+                raise
+            if not tries:
+                report(failure)
+        tries += 1
+        await asyncio.sleep(pause_s)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +134,7 @@ class ResilientSession:
             before = self._open
             await before.close()
             try:
-                repeated = await self._in_time(lambda before=before: self._replay(before), Stage.SEED)
+                repeated = await self._replay(before)
             except SessionFailed as again:
                 self._report(again, "")
                 failure = again
@@ -126,9 +152,10 @@ class ResilientSession:
             return False
         for step in self._steps:
             if step.tool:
-                answer: ToolResult | str | None = await session.call(step.tool, step.argument)
+                repeat = self._in_time(lambda step=step: session.call(step.tool, step.argument), Stage.CALL)
             else:
-                answer = await session.end_turn(step.argument)
+                repeat = self._in_time(lambda step=step: session.end_turn(step.argument), Stage.END_TURN)
+            answer: ToolResult | str | None = await repeat
             if answer != step.answer:
                 return False
         return True

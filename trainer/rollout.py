@@ -8,29 +8,23 @@ a reward, and so without a vote.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
 from hashlib import sha256
 from time import perf_counter
 from typing import Protocol
 
-from ..adapters.calls import ParsedTurn, result_for_history
+from ..adapters.calls import ParsedCall, ParsedTurn, result_for_history
 from ..adapters.connect import Connection
-from ..adapters.session import Session, SessionFailed
-from ..servers.types import Ending, EpisodeId, Json, Message, Outcome, Row, ToolResult
+from ..adapters.session import Session, SessionFailed, WrongRequest
+from ..servers.answers import unknown_tool
+from ..servers.types import Ending, EpisodeId, Json, Message, Outcome, Tool, ToolResult
 from .config import Failures, Rollout
-from .engine import Engine, Sampled
-from .resilient import ResilientSession
-from .tokens import Dialogue
+from .resilient import ResilientSession, seed_patiently
+from .rows import Episode
 
-
-@dataclass(frozen=True, slots=True)
-class Episode:
-    """What is to be played: a row, under a name that makes its sampling reproducible."""
-
-    id: EpisodeId
-    row: Row
-    greedy: bool = False
+__all__ = ["Dialogue", "Episode", "Player", "Policy", "Sampled", "Times", "Trace", "seed_of"]
 
 
 @dataclass(slots=True)
@@ -72,45 +66,40 @@ class Trace:
         return None if self.outcome is None else self.outcome.reward
 
 
+class Sampled(Protocol):
+    """One turn as it was sampled, the token that ended it included."""
+
+    @property
+    def ids(self) -> list[int]: ...
+    @property
+    def logprobs(self) -> list[float]: ...
+    @property
+    def finish_reason(self) -> str: ...
+
+
 class Policy(Protocol):
     """Samples one turn: the engine, or a script of token ids in tests."""
 
     async def turn(self, episode: Episode, turn: int, ids: Sequence[int], max_tokens: int) -> Sampled: ...
 
 
-#: Reads a turn's text into what was said and which calls were attempted.
-ParseTurn = Callable[[str], ParsedTurn]
+class Dialogue(Protocol):
+    """A dialogue as token ids that are only appended (`tokens.Dialogue`)."""
+
+    prompt_ids: list[int]
+    completion_ids: list[int]
+    sampled: list[int]
+    logprobs: list[float]
+
+    @property
+    def ids(self) -> list[int]: ...
+    def append_sampled(self, ids: Sequence[int], logprobs: Sequence[float]) -> str: ...
+    def parse(self, text: str) -> ParsedTurn: ...
+    def append_messages(self, messages: Sequence[Message], *, room: int | None = None) -> list[int]: ...
+
+
 #: Told of every failure as it happens: the episode, what failed, and the tool that was called.
 OnFailure = Callable[[Episode, SessionFailed, str], None]
-
-
-class EnginePolicy:
-    """The colocated engine as a policy. Sampling is seeded per request, from the episode's name and the turn."""
-
-    def __init__(
-        self,
-        engine: Engine,
-        stop_token_ids: Sequence[int],
-        *,
-        temperature: float,
-        top_p: float,
-        top_k: int,
-        min_p: float,
-    ):
-        self.engine, self.stop_token_ids = engine, list(stop_token_ids)
-        self.temperature, self.top_p, self.top_k, self.min_p = temperature, top_p, top_k, min_p
-
-    async def turn(self, episode: Episode, turn: int, ids: Sequence[int], max_tokens: int) -> Sampled:
-        return await self.engine.sample(
-            ids,
-            max_tokens=max_tokens,
-            seed=seed_of(episode.id, turn),
-            temperature=0.0 if episode.greedy else self.temperature,
-            top_p=self.top_p,
-            top_k=self.top_k,
-            min_p=self.min_p,
-            stop_token_ids=self.stop_token_ids,
-        )
 
 
 def seed_of(episode: EpisodeId, turn: int) -> int:
@@ -119,28 +108,34 @@ def seed_of(episode: EpisodeId, turn: int) -> int:
     return int.from_bytes(sha256(name.encode()).digest()[:4], "big") & 0x7FFF_FFFF
 
 
+@dataclass(frozen=True, slots=True)
+class Seat:
+    """What every episode of a run plays with. `context` is what the engine can hold; `limit` fits a tool's answer."""
+
+    connection: Connection
+    dialogue: Callable[[Sequence[Message], Sequence[Tool]], Dialogue]
+    limits: Rollout
+    failures: Failures
+    limit: Callable[[str], str] = lambda text: text
+    allowed_tools: Sequence[str] | None = None
+    context: int | None = None
+    on_failure: OnFailure = lambda episode, failure, tool: None
+
+
 class Player:
     """Plays episodes on one connection, as many at once as `max_concurrent` allows."""
 
-    def __init__(
-        self,
-        connection: Connection,
-        policy: Policy,
-        dialogue: Callable[[Sequence[Message], Sequence[Json]], Dialogue],
-        parse: ParseTurn,
-        limits: Rollout,
-        failures: Failures,
-        max_concurrent: int,
-        on_failure: OnFailure = lambda episode, failure, tool: None,
-    ) -> None:
-        self.connection, self.policy, self.dialogue, self.parse = connection, policy, dialogue, parse
-        self.limits, self.failures, self.on_failure = limits, failures, on_failure
+    def __init__(self, seat: Seat, policy: Policy, max_concurrent: int) -> None:
+        self.seat, self.policy = seat, policy
         self._slots = asyncio.Semaphore(max_concurrent)
 
     async def play_all(self, episodes: Sequence[Episode]) -> list[Trace]:
         """Play many at once. An error that is no session's (the engine's) ends all of them and is raised."""
-        async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(self.play(episode)) for episode in episodes]
+        try:
+            async with asyncio.TaskGroup() as group:
+                tasks = [group.create_task(self.play(episode)) for episode in episodes]
+        except BaseExceptionGroup as several:
+            raise _first(several) from None
         return [task.result() for task in tasks]
 
     async def play(self, episode: Episode) -> Trace:
@@ -148,7 +143,7 @@ class Player:
         async with self._slots:
             waited = perf_counter() - waited
             trace = Trace(episode)
-            for attempt in range(self.failures.max_retries + 1):
+            for attempt in range(self.seat.failures.max_retries + 1):
                 trace = Trace(replace(episode, id=replace(episode.id, attempt=attempt)), retried=attempt)
                 trace.times.wait_s = waited
                 await _Attempt(self, trace).run()
@@ -157,13 +152,23 @@ class Player:
             return trace
 
 
+def _first(several: BaseExceptionGroup) -> BaseException:
+    """One cause, the first that is an error of its own."""
+    error: BaseException = several
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
+
+
 class _Attempt:
     """One try at an episode, recorded in its trace."""
 
     def __init__(self, player: Player, trace: Trace) -> None:
-        self.player, self.trace, self.limits = player, trace, player.limits
-        self.session = ResilientSession(self._seed, player.failures.recover, player.limits.tool_timeout_s, self._report)
+        self.seat, self.policy, self.trace, self.limits = player.seat, player.policy, trace, player.seat.limits
+        recover, timeout_s = player.seat.failures.recover, player.seat.limits.tool_timeout_s
+        self.session = ResilientSession(self._seed, recover, timeout_s, self._report)
         self.dialogue: Dialogue | None = None
+        self.tools: list[Tool] = []
 
     async def run(self) -> None:
         trace = self.trace
@@ -182,11 +187,21 @@ class _Attempt:
 
     async def _seed(self) -> Session:
         """A session of its own name: a server that outlives the run has seen this episode's before."""
-        episode = self.trace.episode
-        return await self.player.connection.session(row=episode.row, seed=episode.id.seed)
+        source, seed = self.trace.episode.source, self.trace.episode.id.seed
+        started = perf_counter()
+        try:
+            return await seed_patiently(
+                lambda: self.seat.connection.session(
+                    row=source.row, split=source.split, index=source.index, seed=seed
+                ).start(),
+                self.seat.failures.patience_s,
+                lambda failure: self._report(failure, ""),
+            )
+        finally:
+            self.trace.times.wait_s += perf_counter() - started
 
     def _report(self, failure: SessionFailed, tool: str) -> None:
-        self.player.on_failure(self.trace.episode, failure, tool)
+        self.seat.on_failure(self.trace.episode, failure, tool)
 
     async def _begin(self) -> None:
         try:
@@ -194,10 +209,13 @@ class _Attempt:
         except SessionFailed as failure:
             self._report(failure, "")
             raise
-        trace = self.trace
+        trace, patterns = self.trace, self.seat.allowed_tools
         trace.prompt = list(self.session.prompt)
-        trace.tools = [tool.as_chat() for tool in self.session.tools]
-        self.dialogue = self.player.dialogue(trace.prompt, trace.tools)
+        if not trace.prompt:
+            raise WrongRequest(f"the row {trace.episode.id.row} has no prompt: {NO_PROMPT}")
+        self.tools = [tool for tool in self.session.tools if is_allowed(tool.name, patterns)]
+        trace.tools = [tool.as_chat() for tool in self.tools]
+        self.dialogue = self.seat.dialogue(trace.prompt, self.tools)
 
     # ---- turns
 
@@ -217,7 +235,8 @@ class _Attempt:
                 prompt = await self.session.end_turn(parsed.content)
                 if prompt is None:
                     return Ending.FINISHED
-                answers = [{"role": "user", "content": prompt}]
+                answers = [{"role": "user", "content": self.seat.limit(prompt)}]
+                self.trace.messages.extend(answers)
             if not self._extend(answers):
                 return Ending.CUT
         return Ending.CUT
@@ -229,44 +248,49 @@ class _Attempt:
         if budget <= 0:
             return None
         started = perf_counter()
-        sampled = await self.player.policy.turn(self.trace.episode, self.trace.turns, self.dialogue.ids, budget)
+        sampled = await self.policy.turn(self.trace.episode, self.trace.turns, self.dialogue.ids, budget)
         self.trace.times.decode_s += perf_counter() - started
         self.trace.turns += 1
         text = self.dialogue.append_sampled(sampled.ids, sampled.logprobs)
         if sampled.finish_reason == "length":
             self.trace.messages.append({"role": "assistant", "content": text})
             return None
-        parsed = self.player.parse(text)
+        parsed = self.dialogue.parse(text)
         ids = [f"call_{self.trace.turns}_{number}" for number in range(len(parsed.calls))]
         self.trace.messages.append(parsed.as_message(ids))
         return parsed
 
     async def _answer(self, parsed: ParsedTurn) -> list[Message]:
-        """Every attempted call's answer, in order. A call that could not be read is answered here."""
+        """Every attempted call's answer, in order; a session runs its calls one at a time anyway."""
         started = perf_counter()
         answers = []
         for number, call in enumerate(parsed.calls):
-            if call.error:
-                result = ToolResult(call.error, is_error=True)
-            else:
-                result = await self.session.call(call.name, call.arguments)
+            result = await self._call(call)
             self.trace.calls += 1
             self.trace.tool_errors += result.is_error
+            result = replace(result, text=self.seat.limit(result.plain()), media=())
             answers.append(result_for_history(result, f"call_{self.trace.turns}_{number}"))
         self.trace.times.tools_s += perf_counter() - started
         self.trace.messages.extend(answers)
         return answers
 
+    async def _call(self, call: ParsedCall) -> ToolResult:
+        """A call that could not be read, or to a tool that was not offered, is answered here."""
+        if call.error:
+            return ToolResult(call.error, is_error=True)
+        if not is_allowed(call.name, self.seat.allowed_tools):
+            return unknown_tool(call.name, [tool.name for tool in self.tools]).result
+        return await self.session.call(call.name, call.arguments)
+
     def _extend(self, answers: list[Message]) -> bool:
         """Append what the environment said; False when it does not fit the conversation's budget."""
         assert self.dialogue is not None
-        if self.trace.messages[-1] is not answers[-1]:
-            self.trace.messages.extend(answers)
-        return self.dialogue.append_messages(answers, room=self._room())
+        return bool(self.dialogue.append_messages(answers, room=self._room()))
 
     def _room(self) -> int:
         assert self.dialogue is not None
-        return self.limits.max_tokens - len(self.dialogue.completion_ids)
+        room = self.limits.max_tokens - len(self.dialogue.completion_ids)
+        return room if self.seat.context is None else min(room, self.seat.context - len(self.dialogue.ids))
 
     def _keep_tokens(self) -> None:
         if self.dialogue is None:
@@ -274,3 +298,12 @@ class _Attempt:
         trace, dialogue = self.trace, self.dialogue
         trace.prompt_ids, trace.completion_ids = list(dialogue.prompt_ids), list(dialogue.completion_ids)
         trace.sampled, trace.logprobs = list(dialogue.sampled), list(dialogue.logprobs)
+
+
+#: What to do about a row without a prompt.
+NO_PROMPT = "give it responses_create_params.input, or return the prompt's last message from the environment's reset"
+
+
+def is_allowed(name: str, patterns: Iterable[str] | None) -> bool:
+    """Whether a tool is offered to the policy: all are, or those that a pattern names."""
+    return patterns is None or any(fnmatchcase(name, pattern) for pattern in patterns)

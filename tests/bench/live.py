@@ -12,7 +12,6 @@ from .wires import HttpConnection
 
 SECTION = "live sessions, 5 s think time"
 THINK_S = 5.0
-OPENING_S = 6.0
 #: Files that a process holds beside its connections.
 SPARE_FILES = 200
 P99_LIMIT_MS = 500
@@ -33,7 +32,7 @@ async def _hold(
 ) -> list[Figure]:
     bench.say(f"{sessions:,} live sessions on {wire}")
     with gymwire("counter", "--max-sessions", str(sessions)) as server:
-        crowd = Crowd(connection, flow, sessions, opening_s=OPENING_S * sessions / 10_000, keep_latencies=True)
+        crowd = Crowd(connection, flow, sessions, keep_latencies=True)
         load = await drive(server, crowd, Timing(warm_s=2.0, timed_s=bench.size.hold_s))
         rss_mb = server.rss_mb()
     return _lines(f"{sessions:,} on {wire}", load, rss_mb, note)

@@ -15,9 +15,11 @@ from itertools import count
 from time import perf_counter
 from typing import NamedTuple, cast
 
-from .processes import BenchError, Server
+from .processes import HOST, BenchError, Server
 
 READY_TIMEOUT_S = 60.0
+#: Connections that wait for their first answer at once: more would overflow the queue of a listening socket.
+OPENING = 256
 #: A whole wave takes seconds at the slowest peer; past this the server, or a flow, hangs.
 STALL_S = 45.0
 
@@ -73,11 +75,13 @@ class Connection(asyncio.Protocol):
         self._flow = flow
         self._transport: asyncio.Transport | None = None
         self.over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.heard = asyncio.Event()  # the first answer came
 
     def begin(self) -> None:
         self._resume(lambda: next(self._flow))
 
     def answered(self, answer: Answer) -> None:
+        self.heard.set()
         self._resume(lambda: self._flow.send(answer))
 
     def send(self, payload: bytes) -> None:
@@ -116,6 +120,7 @@ class Connection(asyncio.Protocol):
                 asyncio.get_running_loop().call_later(wanted, self.begin)
 
     def _end(self, error: Exception | None) -> None:
+        self.heard.set()
         if not self.over.done():
             self.over.set_result(None) if error is None else self.over.set_exception(error)
         if self._transport is not None:
@@ -152,19 +157,19 @@ class Timing:
 
 @dataclass(frozen=True, slots=True)
 class Crowd:
-    """How many connections of which wire; `opening_s` spreads them over that time."""
+    """How many connections of which wire."""
 
     connection: type[Connection]
     make_flow: MakeFlow
     size: int
-    opening_s: float = 0.0
     keep_latencies: bool = False
 
 
 async def drive(server: Server, crowd: Crowd, timing: Timing) -> Load:
     """Put the load on the server and measure its timed part. Raises what a flow raised."""
     meter, live = Meter(), set[Connection]()
-    workers = [asyncio.create_task(_work(server.port, crowd, meter, live, index)) for index in range(crowd.size)]
+    gate = asyncio.Semaphore(OPENING)
+    workers = [asyncio.create_task(_work(server.port, crowd, meter, live, gate, index)) for index in range(crowd.size)]
     measuring = asyncio.create_task(_measure(server, crowd, meter, timing))
     try:
         await asyncio.wait([measuring, *workers], return_when=asyncio.FIRST_COMPLETED)
@@ -181,15 +186,17 @@ async def drive(server: Server, crowd: Crowd, timing: Timing) -> Load:
         await asyncio.sleep(0.05)  # the server sees the connections end
 
 
-async def _work(port: int, crowd: Crowd, meter: Meter, live: set[Connection], index: int) -> None:
+async def _work(
+    port: int, crowd: Crowd, meter: Meter, live: set[Connection], gate: asyncio.Semaphore, index: int
+) -> None:
     """One member of the crowd: a connection at a time, for ever."""
-    await asyncio.sleep(crowd.opening_s * index / crowd.size)
     loop = asyncio.get_running_loop()
     for turn in count():
-        flow = crowd.make_flow(meter, index + turn * crowd.size)
-        connection = crowd.connection(flow)
-        await loop.create_connection(lambda connection=connection: connection, "127.0.0.1", port)
-        live.add(connection)
+        async with gate:
+            connection = crowd.connection(crowd.make_flow(meter, index + turn * crowd.size))
+            await loop.create_connection(lambda connection=connection: connection, HOST, port)
+            live.add(connection)
+            await connection.heard.wait()
         try:
             await connection.over
         finally:
@@ -211,7 +218,7 @@ async def _measure(server: Server, crowd: Crowd, meter: Meter, timing: Timing) -
 
 async def _all_ready(crowd: Crowd, meter: Meter) -> None:
     try:
-        async with asyncio.timeout(READY_TIMEOUT_S + crowd.opening_s):
+        async with asyncio.timeout(READY_TIMEOUT_S):
             while meter.ready < crowd.size:
                 await asyncio.sleep(0.01)
     except TimeoutError:

@@ -15,6 +15,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+HOST = "127.0.0.1"
 START_TIMEOUT_S = 60.0
 STOP_TIMEOUT_S = 15.0
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
@@ -54,7 +55,7 @@ class Server:
             if self._process.poll() is not None:
                 break
             with socket.socket() as probe:
-                if probe.connect_ex(("127.0.0.1", self.port)) == 0:
+                if probe.connect_ex((HOST, self.port)) == 0:
                     return
             time.sleep(0.005)
         tail = self.log_tail()
@@ -107,7 +108,7 @@ def gymwire(*arguments: str) -> Server:
 
 def free_port() -> int:
     with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
+        probe.bind((HOST, 0))
         return probe.getsockname()[1]
 
 

@@ -9,7 +9,7 @@ import os
 from .load import Answer, Connection, Flow
 from .processes import BenchError
 
-HOST = "127.0.0.1:8200"  # whatever the port is: servers look at the name, and some want a port beside it
+AUTHORITY = "127.0.0.1:8200"  # whatever the port is: servers look at the name, and some want a port beside it
 TEXT, CLOSE, PING, PONG = 0x1, 0x8, 0x9, 0xA
 
 
@@ -17,7 +17,7 @@ def post(path: str, body: bytes, *headers: str) -> bytes:
     """A POST of JSON, whole."""
     lines = [
         f"POST {path} HTTP/1.1",
-        f"host: {HOST}",
+        f"host: {AUTHORITY}",
         "content-type: application/json",
         f"content-length: {len(body)}",
         *headers,
@@ -74,7 +74,7 @@ class SocketConnection(Connection):
         super().connection_made(transport)
         key = base64.b64encode(os.urandom(16)).decode()
         self.write(
-            f"GET {self.path} HTTP/1.1\r\nhost: {HOST}\r\nupgrade: websocket\r\nconnection: Upgrade\r\n"
+            f"GET {self.path} HTTP/1.1\r\nhost: {AUTHORITY}\r\nupgrade: websocket\r\nconnection: Upgrade\r\n"
             f"sec-websocket-key: {key}\r\nsec-websocket-version: 13\r\n\r\n".encode()
         )
 

@@ -26,6 +26,8 @@ from tests.serving import ROOT, free_port
 from tests.wires import world
 from tests.worlds import Kit
 
+pytestmark = pytest.mark.slow
+
 
 @contextmanager
 def client(url: str, wire: str, seconds: float) -> Iterator[subprocess.Popen[str]]:
@@ -69,7 +71,6 @@ async def test_a_client_killed_in_the_queue_leaves_it(watched: Watched, wire: st
         await asyncio.gather(*(session.close() for session in held))
 
 
-@pytest.mark.slow
 async def test_a_thousand_seeds_against_64_slots_with_half_of_the_clients_leaving(watched: Watched, wire: str) -> None:
     rng, played = Random(0), 0
 

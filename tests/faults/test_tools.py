@@ -12,6 +12,7 @@ from tests.faults.conftest import SLOTS
 from tests.faults.watching import Watched
 from tests.wires import world
 
+pytestmark = pytest.mark.slow
 FAILING = ["raise", "hang", "exit", "memory", "stop", "bytes", "object", "a picture of bytes"]
 ANSWERED = ["nan", "surrogates", "nested surrogates", "50 MB", "50 MB of JSON"]
 

@@ -40,7 +40,6 @@ from .types import (
     SessionState,
     Stage,
     Tool,
-    ToolResult,
     Transcript,
 )
 
@@ -375,8 +374,3 @@ def snapshot(environment: Environment) -> Environment:
     twin = copy.copy(environment)
     twin.set_state(environment.get_state())
     return twin
-
-
-def tool_result_of_prompt(prompt: str | None) -> ToolResult:
-    """An `end_turn` answer as a tool result: text, or done."""
-    return ToolResult(prompt or "", done=prompt is None)

@@ -163,6 +163,9 @@ class Share:
         return list(names[ends[self.index] - counts[self.index] : ends[self.index]])
 
 
+ALONE = Share()
+
+
 class Collector:
     """Plays generation batches of groups."""
 
@@ -176,7 +179,7 @@ class Collector:
         max_refill: int = 0,
         retire_above: float | None = None,
         seed: int = 0,
-        share: Share = Share(),
+        share: Share = ALONE,
     ) -> None:
         self.player, self.drawing, self.failures, self.share = player, drawing, failures, share
         self.group_size, self.max_refill, self.retire_above, self.seed = group_size, max_refill, retire_above, seed

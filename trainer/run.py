@@ -1,0 +1,332 @@
+"""A run of `gymwire train`, from a checked plan to a trained policy. Imports torch and TRL; `checks` does not.
+
+TRL drives: it asks for rollouts (`_collect`), and calls `Watch` around its steps. Everything that is played runs on
+one event loop, on which the connection to the environment and the engine stay for the whole run.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import torch
+import yaml
+from accelerate.utils import gather_object
+from transformers import AutoTokenizer, PreTrainedTokenizerBase
+from transformers.trainer_callback import PrinterCallback, ProgressCallback
+from trl import GRPOConfig
+
+from datasets import Dataset
+
+from . import stack
+from .change import change_of
+from .checkpoints import newest, step_of
+from .checks import Plan
+from .collect import Collector, Drawing, Progress, Share, TooManyFailures
+from .config import Config, ConfigError, as_json
+from .encoding import TemplateError
+from .evaluate import Evaluator
+from .grpo import Sample, SessionGRPOTrainer
+from .ledger import Ledger
+from .loop import Interrupted, Interruption, Loop
+from .manifest import Manifest
+from .rollout import Player, Policy, Seat
+from .samples import NO_PROMPT, samples_of
+from .steplog import StepLog
+from .terminal import Terminal
+from .tokens import ChatTemplate, Dialogue
+from .watch import Watch
+
+STOPPED_EXIT = 1
+
+
+class RunError(RuntimeError):
+    """A run that cannot begin or go on; the message names the fix."""
+
+
+def run(config: Config, plan: Plan, *, resume: bool = False, policy: Policy | None = None) -> int:
+    """Train; answers the exit status. With a `policy` of its own no engine is started: for tests with scripted ids."""
+    with ExitStack() as stack_:
+        return Run(config, plan, resume, policy, stack_).train()
+
+
+class Run:
+    """One process of a run."""
+
+    def __init__(self, config: Config, plan: Plan, resume: bool, policy: Policy | None, stack_: ExitStack) -> None:
+        self.config, self.plan = config, plan
+        self.folder = config.log.dir
+        self.checkpoint = _checkpoint(self.folder, resume)
+        self.args = grpo_config(config, engine=policy is None)
+        self.share = Share(self.args.process_index, lambda own: gather_object([own]))
+        self.terminal = Terminal(silent=not self._is_main)
+        self.tokenizer = _tokenizer(config.model.path)
+        self.template = self._template()
+        self.manifest = self._manifest()
+        self.log = StepLog(self.folder / "steps.jsonl")
+        self.progress = Progress()
+        self.interruption = Interruption()
+        self._begin_folder()
+        self.ledger = Ledger(self.folder / "failures.jsonl", plan.place.identity.wire)
+        self.watch = self._make_watch()
+        self.trainer = self._make_trainer()
+        self.watch.trainer = self.trainer
+        self.loop = Loop()
+        stack_.callback(self.loop.close)
+        self.connection = plan.place.connection()
+        self.loop.run(self.connection.open())
+        stack_.callback(lambda: self.loop.run(self.connection.close()))
+        self._make_players(policy)
+
+    @property
+    def _is_main(self) -> bool:
+        return self.args.process_index == 0
+
+    # ---- what is made once
+
+    def _template(self) -> ChatTemplate:
+        try:
+            template = ChatTemplate(self.tokenizer, **(self.config.trl.get("chat_template_kwargs") or {}))
+            template.require(tools=True, user_turns=self.plan.place.info.has_end_turn)
+        except TemplateError as error:
+            raise RunError(f"model.path {self.config.model.path}: {error}") from None
+        return template
+
+    def _manifest(self) -> Manifest:
+        place, rows = self.plan.place, self.plan.rows
+        if self.checkpoint is None:
+            return Manifest.begin(self.folder, self.config, place, rows, self.plan.eval_rows)
+        return Manifest.resume(self.folder, self.config, place, rows, step_of(self.checkpoint))
+
+    def _begin_folder(self) -> None:
+        if self.checkpoint is not None:
+            self.progress = Progress.load(self.checkpoint / "gymwire_progress.json")
+        if not self._is_main:
+            return
+        self.folder.mkdir(parents=True, exist_ok=True)
+        (self.folder / "config.yaml").write_text(yaml.safe_dump(as_json(self.config), sort_keys=False))
+        if self.checkpoint is not None:
+            self.log.cut_back(step_of(self.checkpoint))
+        self.manifest.write(self.log.lines())
+
+    def _make_watch(self) -> Watch:
+        return Watch(
+            self.folder,
+            self.plan.geometry,
+            self.progress,
+            self.log,
+            self.manifest,
+            self.terminal,
+            self.interruption,
+            self.share,
+            self._evaluate if len(self.plan.eval_rows) else None,
+        )
+
+    def _make_trainer(self) -> SessionGRPOTrainer:
+        trainer = SessionGRPOTrainer(
+            self.config.model.path,
+            args=self.args,
+            collect=self._collect,
+            reward_names=self.config.data.components or ["reward"],
+            train_dataset=self._placeholders(),
+            processing_class=self.tokenizer,
+            peft_config=_lora(self.config.model.lora),
+            callbacks=[self.watch],
+        )
+        trainer.remove_callback(PrinterCallback)
+        trainer.remove_callback(ProgressCallback)
+        return trainer
+
+    def _placeholders(self) -> Dataset:
+        """As many prompts as there are rows, so that epochs have their meaning; the collector draws the rows."""
+        groups = self.plan.geometry.groups
+        count = -(-len(self.plan.rows) // groups) * groups
+        return Dataset.from_dict({"prompt": [NO_PROMPT] * count})
+
+    def _make_players(self, policy: Policy | None) -> None:
+        config, args = self.config, self.args
+        seat = Seat(
+            self.connection,
+            partial(Dialogue, self.template),
+            config.rollout,
+            config.failures,
+            limit=partial(self.template.limit, max_tokens=config.rollout.max_result_tokens),
+            allowed_tools=config.environment.allowed_tools,
+            context=args.vllm_max_model_length or self.trainer.model.config.max_position_embeddings,
+            on_failure=self.ledger.write,
+        )
+        sampled = evaluated = policy
+        if policy is None:
+            from .engine import Engine
+            from .sampling import EnginePolicy
+
+            self.engine = Engine(self.trainer.vllm_generation.llm)
+            stop = self.template.stop_token_ids
+            sampled = EnginePolicy(self.engine, stop, args.temperature, args.top_p, args.top_k, args.min_p)
+            evaluated = EnginePolicy(self.engine, stop)
+        assert sampled is not None and evaluated is not None
+        self.collector = Collector(
+            Player(seat, sampled, config.environment.max_concurrent),
+            Drawing(self.plan.rows, self.progress, args.seed),
+            config.failures,
+            group_size=args.num_generations,
+            max_refill=config.rollout.max_refill,
+            retire_above=config.data.retire_above,
+            seed=args.seed,
+            share=self.share,
+        )
+        player = Player(seat, evaluated, config.environment.max_concurrent)
+        self.evaluator = Evaluator(player, self.plan.eval_rows, self.share)
+
+    # ---- what TRL asks for
+
+    def _collect(self, inputs: list[dict[str, Any]], mode: str) -> Sequence[Sample]:
+        if self.interruption.asked is not None and self.args.world_size == 1:
+            raise Interrupted
+        step = self.ledger.step = self.trainer.state.global_step + 1
+        started = perf_counter()
+        batch = self.loop.run(self.collector.collect(len(inputs) // self.args.num_generations, step))
+        played = [trace for group in batch.played for trace in group.traces]
+        self.watch.clock.add_rollout(perf_counter() - started, [trace.times for trace in played])
+        figures = self._summed(batch.figures())
+        self.watch.record(figures, [row for own in self.share.gather([g.row for g in batch.played]) for row in own])
+        for name, value in batch.components().items():
+            self.trainer._metrics["train"][name].append(value)
+        return samples_of(
+            batch,
+            self.config.data.components,
+            mask_cut=self.args.mask_truncated_completions,
+            stub_id=self.template.end_of_turn_id,
+        )
+
+    def _summed(self, figures: dict[str, float]) -> dict[str, float]:
+        """Over all processes."""
+        parts = self.share.gather(figures)
+        return {key: sum(part[key] for part in parts) for key in figures}
+
+    def _evaluate(self) -> dict[str, float]:
+        """Held-out rows with the current weights; the random states of training stay as they are."""
+        self.ledger.step = self.trainer.state.global_step
+        with torch.random.fork_rng():
+            self.trainer._sync_engine()
+            return self.loop.run(self.evaluator.evaluate())
+
+    # ---- the run
+
+    def train(self) -> int:
+        self.interruption.watch(self.loop if self.args.world_size == 1 else None)
+        if self.trainer.use_vllm:
+            self._time_syncs()
+        with self.interruption:
+            try:
+                self.trainer.train(resume_from_checkpoint=None if self.checkpoint is None else str(self.checkpoint))
+            except Interrupted:
+                self._save_now()
+            except TooManyFailures as error:
+                self._save_now()
+                self._end("failed", reason=str(error))
+                self.terminal.say(f"gymwire: stopped: {error}")
+                return STOPPED_EXIT
+            finally:
+                self.terminal.end()
+        if self.interruption.asked is not None:
+            return self._left()
+        named = self.trainer.vllm_generation._iter_named_params() if self.trainer.use_vllm else None
+        change = change_of(named or self.trainer.model.named_parameters(), self.config.model.path)
+        self._end("finished", parameter_change=change)
+        self.terminal.say(f"finished after step {self.trainer.state.global_step}: {self.folder}")
+        return 0
+
+    def _time_syncs(self) -> None:
+        generation, clock = self.trainer.vllm_generation, self.watch.clock
+        sync = generation.sync_weights
+
+        def timed() -> None:
+            with clock.timing("sync"):
+                sync()
+
+        generation.sync_weights = timed  # type: ignore[method-assign]
+
+    def _save_now(self) -> None:
+        """A checkpoint of where the last step ended, although the next one had begun."""
+        step = self.trainer.state.global_step
+        if not step or (self.folder / f"checkpoint-{step}" / "gymwire_progress.json").exists():
+            return
+        if not self.plan.geometry.is_boundary(step):
+            return
+        self.watch.moment.restore(self.progress)
+        self.trainer._save_checkpoint(self.trainer.model, None)
+        self.trainer.callback_handler.on_save(self.args, self.trainer.state, self.trainer.control)
+
+    def _left(self) -> int:
+        saved = newest(self.folder)
+        self._end("interrupted", signal=self.interruption.asked)
+        where = "no step was finished, so nothing was saved" if saved is None else f"go on from {saved} with --resume"
+        self.terminal.say(f"gymwire: {self.interruption.asked}: {where}")
+        return 0
+
+    def _end(self, state: str, **more: Any) -> None:
+        if self._is_main:
+            self.manifest.write(self.log.lines(), state=state, **more)
+
+
+# ---- parts
+
+
+def grpo_config(config: Config, *, engine: bool) -> GRPOConfig:
+    """TRL's options: the config's `trl`, what gymwire sets itself, and defaults for this machine."""
+    cpu = not torch.cuda.is_available()
+    defaults: dict[str, Any] = {"logging_steps": 1, "report_to": "none", "disable_tqdm": True}
+    if cpu:
+        defaults |= {"use_cpu": True, "bf16": False, "gradient_checkpointing": False, "dataloader_pin_memory": False}
+    owned = {
+        "output_dir": str(config.log.dir),
+        "max_completion_length": config.rollout.max_tokens,
+        "use_vllm": engine,
+        "vllm_mode": "colocate",
+        "remove_unused_columns": False,
+    }
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", FutureWarning)
+            return GRPOConfig(**{**defaults, **config.trl, **owned})
+    except (TypeError, ValueError) as error:
+        raise ConfigError(f"trl: {error}") from None
+
+
+def _checkpoint(folder: Path, resume: bool) -> Path | None:
+    """Where to go on. Raises `RunError` where a new run would mix with an old one, or there is nothing to resume."""
+    found = newest(folder)
+    if resume and found is None:
+        raise RunError(f"{folder} holds no complete checkpoint to resume from; run without --resume, in a new log.dir")
+    if not resume and (folder / "steps.jsonl").exists():
+        raise RunError(f"{folder} holds a run already; go on with --resume, or name another folder as log.dir")
+    return found
+
+
+def _tokenizer(path: str) -> PreTrainedTokenizerBase:
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(path, padding_side="left", truncation_side="left")
+    except (OSError, ValueError) as error:
+        raise RunError(f"model.path {path}: its tokenizer cannot be loaded: {error}") from None
+    if tokenizer.pad_token is None:
+        tokenizer.pad_token = tokenizer.eos_token
+    return tokenizer
+
+
+def _lora(options: dict[str, Any] | None) -> Any:
+    if options is None:
+        return None
+    if stack.installed("peft") is None:
+        raise RunError("model.lora needs peft: pip install peft")
+    from peft import LoraConfig
+
+    try:
+        return LoraConfig(**{"task_type": "CAUSAL_LM", **options})
+    except TypeError as error:
+        raise RunError(f"model.lora: {error}") from None

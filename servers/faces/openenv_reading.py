@@ -18,6 +18,8 @@ from ..types import Ending, Json, Message, Row, RowError
 
 NO_ARGUMENTS = b"{}"
 MAX_ID_CHARACTERS = 255
+#: Fields of a message, and of the objects in it that are read one by one.
+MAX_MEMBERS = 1_000
 
 
 class WireError(Exception):
@@ -68,7 +70,8 @@ def read_text(raw: bytes) -> str:
 
 
 _NOT_SPACE = re.compile(r"[^ \t\r\n]")
-_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{}]', re.DOTALL)
+#: A string that does not end is one token too: to look for its end again from every quote in it is quadratic.
+_TOKEN = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"?|[\[\]{}]', re.DOTALL)
 _scan = json.JSONDecoder().raw_decode
 _scan_long_numbers = json.JSONDecoder(parse_int=str).raw_decode  # int() refuses more than 4,300 digits
 
@@ -111,6 +114,8 @@ def _members(text: str, at: int, path: Sequence[str]) -> tuple[Members, int]:
         else:
             value, at = _value(text, start)
         found[name] = (value, start, at)
+        if len(found) > MAX_MEMBERS:
+            raise invalid((), f"an object here may have {MAX_MEMBERS} fields", "too_long")
         at = _after_space(text, at)
         if text[at] == "}":
             return found, at + 1
@@ -183,19 +188,30 @@ def usual_step(text: str) -> tuple[str, bytes, str | None] | None:
 
 
 CONTROLS = frozenset(("verify", "end_turn"))
-_CONTROL_TAILS = (',"metadata":{"control":true}}}', ', "metadata": {"control": true}}}')
 
 
 def usual_control(text: str) -> Action | None:
-    """A control call as clients write it, its transcript (which may be long) decoded once; else None."""
-    head = _HEAD.match(text)
-    tail = next((tail for tail in _CONTROL_TAILS if text.endswith(tail)), None)
-    if head is None or tail is None or head[1] not in CONTROLS:
+    """A control call as clients write it; its transcript, which may be long, is decoded once and nowhere copied."""
+    if not text.endswith("true}}}") or _HEAD.match(text) is None:
         return None
     try:
-        return Action(head[1], control=True, decoded=wirejson.loads(text[head.end() : -len(tail)]))
+        message = wirejson.loads(text)
     except ValueError:
         return None
+    match message:
+        case {
+            "type": "step",
+            "data": {
+                "type": "call_tool",
+                "tool_name": "verify" | "end_turn" as tool,
+                "arguments": arguments,
+                "metadata": {"control": True, **others},
+                **fields,
+            },
+            **members,
+        } if not (others or fields or members):
+            return Action(tool, control=True, decoded=arguments)
+    return None
 
 
 _ACTION_FIELDS = {

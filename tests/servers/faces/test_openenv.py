@@ -154,6 +154,16 @@ async def test_the_spelling_of_a_message_does_not_matter(socket: Line) -> None:
     assert (await socket.ask(verify))["data"]["reward"] == 0.5
 
 
+async def test_only_an_exact_mark_makes_a_control_call(socket: Line) -> None:
+    await socket.reset(index=0)
+    start = '{"type":"step","data":{"type":"call_tool","tool_name":"verify","arguments":{},"metadata":'
+    other = await socket.ask(start + '{"control":1,"other":true}}}')
+    assert other["data"]["metadata"]["code"] == "unknown_tool"
+    more = await socket.ask(start + '{"control":true},"x":{"y":true}}}')
+    assert more["data"]["code"] == "VALIDATION_ERROR"
+    assert (await socket.ask(start + '{"control":true,"other":true}}}'))["data"]["done"]
+
+
 # ---- endings
 
 

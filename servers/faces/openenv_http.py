@@ -30,7 +30,6 @@ from .asgi import (
 from .openenv_docs import METADATA_VERSION, SCHEMAS, own_openapi
 from .openenv_episodes import Episode, Episodes
 from .openenv_reading import (
-    Action,
     Members,
     WireError,
     invalid,
@@ -98,7 +97,7 @@ class Routes:
         _check_step_options(body)
         action = read_action(text, body.value("action"), ("body", "action"))
         if (key := header(scope, b"idempotency-key")) and action.tool is not None:
-            action = Action(action.tool, action.arguments, key, action.control)
+            action = action._replace(key=key)
         episode = self._episode(scope)
         if episode.session is None:
             await unless_client_leaves(receive, self.episodes.ready(episode))

@@ -22,35 +22,39 @@ def chat_messages(items: Iterable[Any]) -> list[Message]:
     Token ids and log-probabilities are left behind; consecutive function calls become one assistant message.
     """
     messages: list[Message] = []
+    calls: list[Any] | None = None  # of the message at the end, while function calls follow each other
     for item in items:
         if not isinstance(item, Mapping):
             continue
         kind = item.get("type")
         if kind == "function_call":
-            _add_call(messages, item)
+            calls = _calls_at_the_end(messages) if calls is None else calls
+            calls.append(_call_of(item))
         elif kind == "function_call_output":
             output = item.get("output")
             text = output if isinstance(output, str) else text_of(output)
             messages.append({"role": "tool", "tool_call_id": item.get("call_id"), "content": text})
+            calls = None
         elif isinstance(item.get("role"), str):
             messages.append({key: value for key, value in item.items() if key in _MESSAGE_KEYS})
+            calls = None
     return messages
 
 
 _MESSAGE_KEYS = frozenset({"role", "content", "tool_calls", "tool_call_id", "name"})
 
 
-def _add_call(messages: list[Message], item: Mapping[str, Any]) -> None:
-    call = {
-        "id": item.get("call_id"),
-        "type": "function",
-        "function": {"name": item.get("name"), "arguments": item.get("arguments")},
-    }
-    last = messages[-1] if messages else {}
-    if last.get("role") == "assistant":  # the Responses form says a turn's text and its calls in separate items
-        messages[-1] = {**last, "tool_calls": [*_calls_of(last), call]}
-    else:
-        messages.append({"role": "assistant", "content": "", "tool_calls": [call]})
+def _call_of(item: Mapping[str, Any]) -> Message:
+    function = {"name": item.get("name"), "arguments": item.get("arguments")}
+    return {"id": item.get("call_id"), "type": "function", "function": function}
+
+
+def _calls_at_the_end(messages: list[Message]) -> list[Any]:
+    """The list that takes the next call: the Responses form says a turn's text and its calls in separate items."""
+    if not messages or messages[-1].get("role") != "assistant":
+        messages.append({"role": "assistant", "content": ""})
+    calls = messages[-1]["tool_calls"] = list(_calls_of(messages[-1]))
+    return calls
 
 
 def _calls_of(message: Mapping[str, Any]) -> list[Any]:
@@ -71,6 +75,8 @@ def disagreements(messages: Sequence[Message], calls: Sequence[CallRecord]) -> t
     found: list[str] = []
     position = 0
     for number, call in enumerate(calls, 1):
+        if len(found) == MAX_DISAGREEMENTS:  # each that is looked for in vain costs a walk through all that is claimed
+            return tuple(found)
         index = _find(claimed, position, call)
         name = one_line(call.name, MAX_NAME_CHARACTERS)
         if index is None:

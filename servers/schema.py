@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import inspect
 import json
+import re
 from collections.abc import Callable
+from math import isfinite
 from typing import Annotated, Any, NotRequired, Required, get_type_hints
 
 from docstring_parser import parse as parse_docstring
@@ -54,8 +56,8 @@ class ArgumentCheck:
     def read(self, arguments: bytes) -> dict[str, Any]:
         if len(arguments) <= LONGEST_NOTHING and arguments.strip() in NOTHING:
             arguments = b"{}"
-        elif b"NaN" in arguments or b"Infinity" in arguments:
-            _refuse_constants(arguments)
+        elif _PERHAPS_NOT_FINITE.search(arguments) is not None:
+            _refuse_not_finite(arguments)
         try:
             return self._read(arguments, strict=True)  # said here, it holds for nested models too
         except ValidationError as error:
@@ -64,16 +66,28 @@ class ArgumentCheck:
 
 NOTHING = frozenset({b"", b"null"})
 LONGEST_NOTHING = 16
+#: More errors than this are counted and not told: to have them told, all of them must be built.
+MAX_EXPLAINED = 1_000
 
 
-def _refuse_constants(arguments: bytes) -> None:
-    """Raise where NaN or Infinity stands outside a string; what else is wrong, the real check says."""
+#: The constants, and numbers of so many digits or with such an exponent that they may be read as infinite.
+_PERHAPS_NOT_FINITE = re.compile(rb"NaN|Infinity|[0-9.][eE]\+?[0-9]{3}|[0-9]{300}")
+
+
+def _refuse_not_finite(arguments: bytes) -> None:
+    """Raise where NaN or an infinity stands outside a string; what else is wrong, the real check says."""
 
     def refuse(name: str) -> None:
         raise BadArguments(f"{name} is no JSON value")
 
+    def finite(text: str) -> float:
+        value = float(text)
+        if not isfinite(value):  # said as the wires say it that decode it before
+            refuse("Infinity" if value > 0 else "-Infinity")
+        return value
+
     try:
-        json.loads(arguments, parse_constant=refuse)
+        json.loads(arguments, parse_constant=refuse, parse_float=finite)
     except BadArguments:
         raise
     except (ValueError, RecursionError):
@@ -82,6 +96,8 @@ def _refuse_constants(arguments: bytes) -> None:
 
 def explain(error: ValidationError) -> str:
     """One line a policy can act on: where, and what was expected. Never the value's neighbours."""
+    if error.error_count() > MAX_EXPLAINED:
+        return f"{error.error_count()} values do not fit the schema"
     parts = []
     for item in error.errors(include_url=False, include_context=False, include_input=False)[:5]:
         where = ".".join(str(step)[:80] for step in item["loc"])

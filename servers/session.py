@@ -18,6 +18,7 @@ from .answers import (
     UNAVAILABLE,
     Answer,
     Code,
+    Refused,
     gone,
     invalid_arguments,
     policy_error,
@@ -51,6 +52,10 @@ if TYPE_CHECKING:
 NO_ROW = Row()
 #: What an ended session keeps of its answers to keyed calls: the newest, up to this many characters of results.
 KEPT_ANSWER_CHARACTERS = 65_536
+#: Of a caller's own ids and keys, and of a tool's name.
+MAX_ID_CHARACTERS = 512
+#: Longer arguments reach no tool, and are not kept in the log.
+MAX_ARGUMENT_BYTES = 1_000_000
 #: The tool's name, the arguments as sent, and what was answered.
 KeyedAnswer = tuple[str, bytes, Answer]
 LIVE = (SessionState.SEEDED, SessionState.ACTIVE)
@@ -125,8 +130,10 @@ class Session:
     async def call(self, name: str, arguments: bytes, key: str | None = None) -> Answer:
         """Call a tool with the JSON text of its arguments. `key` makes a repeat answer what the first did.
 
-        Raises `Refused` only when the session is closed or expired.
+        Raises `Refused` only when the session is closed or expired, and for an endless key.
         """
+        if key is not None and len(key) > MAX_ID_CHARACTERS:
+            raise Refused(Code.INVALID_REQUEST, f"An idempotency key has at most {MAX_ID_CHARACTERS} characters.")
         self.in_flight += 1
         started = perf_counter()
         try:
@@ -153,8 +160,14 @@ class Session:
         if self.state not in LIVE:
             return self._ended()
         self.state = SessionState.ACTIVE
-        pair = self.offered.get(name)
-        answer = unknown_tool(name, self.offered) if pair is None else await self._run(pair[0], arguments)
+        if len(arguments) > MAX_ARGUMENT_BYTES:
+            name, arguments = name[:MAX_ID_CHARACTERS], b""
+            answer = invalid_arguments(name[:80], f"they are longer than {MAX_ARGUMENT_BYTES} bytes")
+        elif (pair := self.offered.get(name)) is None:
+            answer = unknown_tool(name, self.offered)
+            name = name[:MAX_ID_CHARACTERS]
+        else:
+            answer = await self._run(pair[0], arguments)
         if self.state is not SessionState.ACTIVE:  # it failed in this call, or under it
             return self._ended()
         self.calls.append(CallRecord(name, arguments, answer.result))

@@ -71,9 +71,12 @@ def outcome_of(value: Any, ending: Ending) -> Outcome:
     if isinstance(value, Outcome):
         if value.masked:
             return value
-        ending = value.ending if ending is Ending.FINISHED else ending
+        if value.failure_kind:
+            raise BadReward(f"verify returned the reward {value.reward} together with a failure")
+        ending = Ending(value.ending) if ending is Ending.FINISHED else ending
         reward = _number(value.reward, "verify")
-        return replace(value, ending=ending, reward=reward, components=_components(value.components))
+        said = tuple(clean_text(str(item)) for item in value.disagreements)
+        return Outcome(ending, reward, _components(value.components), disagreements=said)
     if isinstance(value, Mapping):
         if not value:
             raise BadReward("verify returned no components")

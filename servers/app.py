@@ -27,7 +27,7 @@ from .faces.asgi import (
     Send,
     respond_refused,
 )
-from .sessions import Sessions
+from .sessions import Sessions, draining
 from .types import Json
 
 logger = logging.getLogger("gymwire.app")
@@ -101,6 +101,10 @@ class App:
             await respond_refused(send, refused)
         except ClientLeft:
             return
+        except asyncio.CancelledError:  # the server shuts down, and its patience is over
+            if started or not self.sessions.draining:
+                raise
+            await respond_refused(send, draining())
         except Exception:  # the boundary of a request: our bug, said without a trace of it
             logger.exception("%s %s failed", scope["method"], scope["path"])
             if not started:
@@ -133,6 +137,9 @@ class App:
             await handler(scope, receive, send)
         except ClientLeft:
             return
+        except asyncio.CancelledError:
+            if not self.sessions.draining:
+                raise
         except Exception:
             logger.exception("WebSocket %s failed", scope["path"])
 

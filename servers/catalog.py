@@ -52,6 +52,10 @@ class Served:
         return inspect.iscoroutinefunction(self.environment.verify)
 
     @property
+    def initializes(self) -> bool:
+        return self.environment.__init__ is not object.__init__
+
+    @property
     def resets(self) -> bool:
         return self.environment.reset is not Environment.reset
 

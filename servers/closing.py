@@ -33,7 +33,10 @@ async def _close(threads: running.Threads, environment: Environment, session_id:
         logger.exception("session %s: close failed", session_id)
 
 
-async def closing_done() -> None:
-    """Wait until every `close` that was begun has ended."""
-    while _closing:
-        await asyncio.gather(*_closing, return_exceptions=True)
+async def closing_done(timeout_s: float) -> None:
+    """Wait until every `close` that was begun has ended; at the limit say how many have not."""
+    deadline = asyncio.get_running_loop().time() + timeout_s
+    while _closing and (left_s := deadline - asyncio.get_running_loop().time()) > 0:
+        await asyncio.wait(_closing, timeout=left_s)
+    if _closing:
+        logger.warning("%d environments have not closed within %g s", len(_closing), timeout_s)

@@ -21,18 +21,20 @@ from . import running
 from .answers import Code, Refused, gone
 from .catalog import Served
 from .closing import close_soon, closing_done
+from .environment import Environment
 from .failures import FailureLog, assign
 from .metrics import Metrics
 from .queueing import QueueTimeout, Slots
 from .results import clean_text
 from .running import Threads
-from .session import LIVE, NO_ROW, Session
+from .session import LIVE, MAX_ID_CHARACTERS, NO_ROW, Session
 from .store import CallerKey, MemoryStore, Remembered, Signer
 from .types import Failure, FailureKind, Json, Row, RowError, SessionState, Stage
 
 logger = logging.getLogger("gymwire.sessions")
 RETRY_AFTER_S = 5
-MAX_ID_CHARACTERS = 512
+#: Seconds that environments may take to close when the server shuts down.
+CLOSE_GRACE_S = 10.0
 #: Ended sessions whose outcome is kept for a repeated verify; past it the oldest are forgotten.
 KEPT_OUTCOMES = 16_384
 
@@ -99,6 +101,13 @@ class Sessions:
             del self._pending[caller]
             pending.cancel()
 
+    def check(self, served: Served, request: SeedRequest) -> None:
+        """Whether there is such a task, before anything is given up for it. Raises `Refused`."""
+        try:
+            task_of(served, request)
+        except RowError as error:
+            raise Refused(Code.INVALID_ROW, clean_text(str(error))) from None
+
     def _repeated(self, known: Session, request: SeedRequest) -> Session:
         """The session of a seed that came before. An ended one says how it ended: there is nothing to play."""
         if known.data_fingerprint != fingerprint(request):
@@ -155,7 +164,7 @@ class Sessions:
         session.prompt = session.row.prompt
         served = session.served
         await served.setup()
-        environment = session.environment = served.make()
+        environment = session.environment = await self._made(served)
         environment.row, environment.data, environment.seed = session.row, data, seed
         if served.resets:
             message = await running.call(
@@ -170,6 +179,13 @@ class Sessions:
                 session.prompt = [*session.row.prompt, {"role": "user", "content": clean_text(message)}]
         session.offered = served.offered(environment, session.row)
         session.tools = tuple(tool for _, tool in session.offered.values())
+
+    async def _made(self, served: Served) -> Environment:
+        """A new environment; an author's `__init__`, which may load much, does not hold up the loop."""
+        if not served.initializes:
+            return served.make()
+        limit_s = served.environment.tool_timeout_s
+        return await running.call(self.threads, served.make, is_async=False, timeout_s=limit_s)
 
     def _abandon(self, session: Session) -> None:
         """A seed that broke or was given up: nothing of it stays."""
@@ -251,23 +267,32 @@ class Sessions:
 
     # ---- draining
 
+    @property
+    def draining(self) -> bool:
+        return self._draining
+
     def stop_seeding(self) -> None:
         """Refuse seeds from now on, those in the queue too. Safe in a signal handler of the loop's thread."""
         self._draining = True
         self.slots.refuse_all()
 
+    async def calls_done(self, grace_s: float) -> None:
+        """Wait for the calls that are in flight now, as long as the grace lasts."""
+        deadline = self.now() + grace_s
+        busy = [session for session in self.store if session.in_flight]
+        while (busy := [session for session in busy if session.in_flight]) and self.now() < deadline:
+            await asyncio.sleep(0.02)
+
     async def drain(self, grace_s: float = 30.0) -> int:
         """Stop seeding, finish calls in flight, fail what is left; answers how many sessions were failed."""
         self.stop_seeding()
-        deadline = self.now() + grace_s
-        while self.now() < deadline and any(session.in_flight for session in self.store):
-            await asyncio.sleep(0.02)
+        await self.calls_done(grace_s)
         left = [session for session in self.store if session.state in LIVE]
         for session in left:
             session.fail(Failure(FailureKind.SESSION_LOST, "the server was shut down", Stage.DRAIN))
         if self._sweeper is not None:
             self._sweeper.cancel()
-        await closing_done()
+        await closing_done(CLOSE_GRACE_S)
         self.threads.close()
         if left:
             logger.warning("shut down with %d live sessions; they count as failed", len(left))
@@ -311,7 +336,10 @@ def task_of(served: Served, request: SeedRequest) -> tuple[Row, Any]:
     The data is the session's own: what its environment writes there must not reach the next session of the row.
     """
     row = request.row if request.row is not None else choose_row(served, request)
-    row = replace(row, data=copied(dict(row.data)))
+    try:
+        row = replace(row, data=copied(dict(row.data)))
+    except RecursionError:
+        raise RowError("the row's data is nested too deeply") from None
     return row, served.check_data(row)
 
 

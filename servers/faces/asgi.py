@@ -8,8 +8,7 @@ from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-import orjson
-
+from .. import wirejson
 from ..answers import HTTP_STATUS, Code, Refused
 from ..catalog import Served
 from ..sessions import Sessions
@@ -104,7 +103,7 @@ async def respond(send: Send, status: int, body: bytes, headers: Iterable[tuple[
 
 
 async def respond_json(send: Send, value: Any, status: int = 200, headers: Headers | None = None) -> None:
-    await respond(send, status, orjson.dumps(value), [JSON_TYPE, *(headers or ())])
+    await respond(send, status, wirejson.dumps(value), [JSON_TYPE, *(headers or ())])
 
 
 async def respond_refused(send: Send, refused: Refused) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from math import isfinite, sqrt
+from math import sqrt
 from statistics import fmean, median, quantiles, stdev
 from typing import Any
 
@@ -15,6 +15,8 @@ from ..types import Json
 
 _NOT_FIELDS = ("_ng_task_index", "_ng_rollout_index", "mask_sample")
 Z_95 = 1.96
+#: Larger values, infinite ones and NaN are no measurements: their sums and squares do not fit a float.
+MAX_VALUE = 1e100
 
 
 def aggregate(responses: Sequence[Json]) -> Json:
@@ -99,16 +101,9 @@ def _fields(items: Iterable[Json]) -> dict[str, list[float]]:
         usage = (item.get("response") or {}).get("usage") if isinstance(item.get("response"), Mapping) else None
         for source in (item, usage or {}):
             for name, value in source.items():
-                if isinstance(value, int | float) and name not in _NOT_FIELDS and _is_finite(value):
+                if isinstance(value, int | float) and name not in _NOT_FIELDS and abs(value) <= MAX_VALUE:
                     fields[name].append(float(value))
     return fields
-
-
-def _is_finite(value: float) -> bool:
-    try:
-        return isfinite(value)
-    except OverflowError:  # an integer that no float can hold
-        return False
 
 
 def _statistics(values: Sequence[float]) -> dict[str, float]:

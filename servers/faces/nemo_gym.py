@@ -137,12 +137,13 @@ class _NemoGym:
         caller_id = typed.resources_session_id
         place = typed.task_id
         if not typed.task_data and place.taskset in self.served.rows.splits and place.task_id.isdecimal():
-            return SeedRequest(split=place.taskset, index=int(place.task_id), caller_id=caller_id)
+            return SeedRequest(split=place.taskset, index=_index(place.task_id), caller_id=caller_id)
         data = typed.task_data
         return SeedRequest(row=_row(data) if PARAMS_KEY in data else Row(data=data), caller_id=caller_id)
 
     async def _replace(self, on_cookie: str, scope: Scope, request: SeedRequest) -> None:
-        """A seed on a live cookie closes the old session first, unless it is a repeat of that very seed."""
+        """A seed on a live cookie closes the old session first, unless it is a repeat of that very seed, or no task:
+        a policy that forges one does not leave its episode with it."""
         if not on_cookie:
             return
         owner = owner_of(scope)
@@ -151,6 +152,7 @@ class _NemoGym:
         except Refused:
             return
         if request.caller_id is None or old is not self.sessions.of_caller(self.served, owner, request.caller_id):
+            self.sessions.check(self.served, request)
             await self.sessions.close(old)
 
     def _seed_answer(self, body: Json, session: Session, scope: Scope) -> Json:
@@ -247,7 +249,7 @@ class _NemoGym:
         ending = Ending.CUT if response.get("status") == "incomplete" else Ending.FINISHED
         try:
             session = self.sessions.get(self._cookie_of(scope), self.served, owner_of(scope))
-            return await session.verify(output if isinstance(output, Sequence) else (), ending)
+            return await session.verify(output if isinstance(output, list) else (), ending)
         except Refused as refused:
             return refused.as_outcome()
 
@@ -340,6 +342,11 @@ def _as_typed(body: Json) -> TypedSeed | None:
         return TypedSeed.model_validate(body)
     except ValidationError as error:
         raise Refused(Code.INVALID_REQUEST, explain(error)) from None
+
+
+def _index(digits: str) -> int:
+    """A row's number; one of thousands of digits, which `int` refuses, is no row's either way."""
+    return int(digits.lstrip("0")[:20] or "0")
 
 
 def _chosen_request(body: Json, caller_id: str | None) -> SeedRequest:

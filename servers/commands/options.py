@@ -15,7 +15,7 @@ from ..catalog import Served, find, installed
 from ..environment import DefinitionError
 from ..types import RowError
 
-errors = Console(stderr=True, highlight=False, soft_wrap=True)
+errors = Console(stderr=True, highlight=False, soft_wrap=True, emoji=False)
 
 
 def stop(sentence: str, code: int = 2) -> NoReturn:

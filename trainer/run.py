@@ -19,6 +19,7 @@ import yaml
 from accelerate.utils import gather_object
 from transformers import AutoTokenizer, PreTrainedTokenizerBase
 from transformers.trainer_callback import PrinterCallback, ProgressCallback
+from transformers.utils import logging
 from trl import GRPOConfig
 
 from datasets import Dataset
@@ -30,6 +31,7 @@ from .checks import Plan
 from .collect import Collector, Drawing, Progress, Share, TooManyFailures
 from .config import Config, ConfigError, as_json
 from .encoding import TemplateError
+from .engine import Engine
 from .evaluate import Evaluator
 from .grpo import Sample, SessionGRPOTrainer
 from .ledger import Ledger
@@ -37,9 +39,11 @@ from .loop import Interrupted, Interruption, Loop
 from .manifest import Manifest
 from .rollout import Player, Policy, Seat
 from .samples import NO_PROMPT, samples_of
+from .sampling import EnginePolicy
 from .steplog import StepLog
 from .terminal import Terminal
 from .tokens import ChatTemplate, Dialogue
+from .vllm_cpu import generation_for_this_machine
 from .watch import Watch
 
 STOPPED_EXIT = 1
@@ -51,6 +55,7 @@ class RunError(RuntimeError):
 
 def run(config: Config, plan: Plan, *, resume: bool = False, policy: Policy | None = None) -> int:
     """Train; answers the exit status. With a `policy` of its own no engine is started: for tests with scripted ids."""
+    logging.disable_progress_bar()
     with ExitStack() as stack_:
         return Run(config, plan, resume, policy, stack_).train()
 
@@ -128,16 +133,17 @@ class Run:
         )
 
     def _make_trainer(self) -> SessionGRPOTrainer:
-        trainer = SessionGRPOTrainer(
-            self.config.model.path,
-            args=self.args,
-            collect=self._collect,
-            reward_names=self.config.data.components or ["reward"],
-            train_dataset=self._placeholders(),
-            processing_class=self.tokenizer,
-            peft_config=_lora(self.config.model.lora),
-            callbacks=[self.watch],
-        )
+        with generation_for_this_machine():
+            trainer = SessionGRPOTrainer(
+                self.config.model.path,
+                args=self.args,
+                collect=self._collect,
+                reward_names=self.config.data.components or ["reward"],
+                train_dataset=self._placeholders(),
+                processing_class=self.tokenizer,
+                peft_config=_lora(self.config.model.lora),
+                callbacks=[self.watch],
+            )
         trainer.remove_callback(PrinterCallback)
         trainer.remove_callback(ProgressCallback)
         return trainer
@@ -162,10 +168,7 @@ class Run:
         )
         sampled = evaluated = policy
         if policy is None:
-            from .engine import Engine
-            from .sampling import EnginePolicy
-
-            self.engine = Engine(self.trainer.vllm_generation.llm)
+            self.engine = Engine.of(self.trainer.vllm_generation.llm)
             stop = self.template.stop_token_ids
             sampled = EnginePolicy(self.engine, stop, args.temperature, args.top_p, args.top_k, args.min_p)
             evaluated = EnginePolicy(self.engine, stop)

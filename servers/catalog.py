@@ -15,6 +15,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from .environment import DefinitionError, Environment, ToolSpec
+from .failures import told
 from .rows import RowSource
 from .schema import explain
 from .types import Row, RowError, Tool
@@ -72,6 +73,16 @@ class Served:
         made = self.environment.setup(**wanted)
         if inspect.isawaitable(made):
             await made
+
+    async def prepare(self) -> None:
+        """What a server does before it answers: `setup`, and all rows. Raises `DefinitionError`."""
+        try:
+            await self.setup()
+            await asyncio.to_thread(lambda: [self.rows.count(split) for split in self.rows.splits])
+        except RowError as error:
+            raise DefinitionError(str(error)) from error
+        except Exception as error:  # the boundary of an author's `setup`
+            raise DefinitionError(f"{self.name}: `setup` failed: {told(error)}") from error
 
     def make(self) -> Environment:
         return self.environment(**self.settings)
@@ -133,11 +144,16 @@ def find(name: str) -> type[Environment]:
         )
     module_name, _, class_name = target.partition(":")
     try:
-        found = getattr(importlib.import_module(module_name), class_name)
+        module = importlib.import_module(module_name)
     except ModuleNotFoundError as error:
         raise DefinitionError(f"{target}: there is no module {error.name!r} to import") from error
-    except AttributeError as error:
-        raise DefinitionError(f"{target}: module {module_name} has no {class_name}") from error
+    except DefinitionError:
+        raise
+    except (Exception, SystemExit) as error:  # the boundary of somebody's module
+        raise DefinitionError(f"{target}: importing {module_name!r} failed: {told(error)}") from error
+    found = vars(module).get(class_name)
+    if found is None:
+        raise DefinitionError(f"{target}: module {module_name} has no {class_name}")
     if not (isinstance(found, type) and issubclass(found, Environment)):
         raise DefinitionError(f"{target} is no Environment")
     return found

@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from math import inf
 from random import Random
 from typing import Any, ClassVar, Literal, TypeVar, overload
 
@@ -130,6 +131,7 @@ class Environment:
             cls.name = snake_case(cls.__name__)
         if not NAME.fullmatch(cls.name):
             raise DefinitionError(f"{cls.__name__}: the name {cls.name!r} must match {NAME.pattern}")
+        _check_attributes(cls)
         cls.tool_specs = {spec.tool.name: spec for spec in _collect(cls)}
 
     @cached_property
@@ -186,6 +188,14 @@ class Environment:
         return type(_camel_case(name), (cls,), body)
 
 
+def _check_attributes(cls: type[Environment]) -> None:
+    if isinstance(cls.splits, str):
+        raise DefinitionError(f"{cls.__name__}: splits is a sequence of names, such as ({cls.splits!r},)")
+    for name, value in (("tool_timeout_s", cls.tool_timeout_s), ("verify_timeout_s", cls.verify_timeout_s)):
+        if not isinstance(value, int | float) or not 0 < value < inf:
+            raise DefinitionError(f"{cls.__name__}: {name} is a number of seconds above 0, got {value!r}")
+
+
 def snake_case(name: str) -> str:
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name).lower()
 
@@ -223,8 +233,10 @@ def _spec(cls: type[Environment], function: Callable[..., Any], mark: _Mark, bou
         raise DefinitionError(f"{cls.__name__}: tool name {name!r} must match {TOOL_NAME.pattern}")
     if mark.timeout not in ("session", "policy"):
         raise DefinitionError(f'{cls.__name__}.{name}: timeout is "session" or "policy", not {mark.timeout!r}')
-    if mark.timeout_s is not None and not mark.timeout_s > 0:
-        raise DefinitionError(f"{cls.__name__}.{name}: timeout_s must be above 0, got {mark.timeout_s}")
+    if mark.timeout_s is not None and not 0 < mark.timeout_s < inf:
+        raise DefinitionError(f"{cls.__name__}.{name}: timeout_s is a number of seconds above 0, got {mark.timeout_s}")
+    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+        raise DefinitionError(f"{cls.__name__}.{name}: a tool returns its result; it does not yield")
     check = ArgumentCheck(function, skip_self=bound)
     return ToolSpec(
         tool=Tool(name, check.description, check.parameters),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import traceback
 from collections.abc import Callable
 
 from .types import Failure, FailureKind, Stage
@@ -71,6 +72,13 @@ def message_of(error: BaseException) -> str:
         return str(error)
     except Exception:
         return "(an exception whose text cannot be had)"
+
+
+def told(error: BaseException) -> str:
+    """What an author's code raised, and where, in one line."""
+    frames = traceback.extract_tb(error.__traceback__)
+    where = f" ({frames[-1].filename}:{frames[-1].lineno})" if frames else ""
+    return one_line(_named(error, message_of(error))) + ("" if isinstance(error, SyntaxError) else where)
 
 
 def one_line(text: str, limit: int = MAX_REASON_CHARACTERS) -> str:

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from .sessions import Sessions
     from .types import Failure
 
+#: Failure kinds told apart; an environment may make them up as it goes.
+MAX_KINDS = 100
 SECONDS = (0.001, 0.005, 0.02, 0.1, 0.5, 2.0, 10.0, 60.0)
 
 
@@ -45,6 +47,7 @@ class Metrics:
         self.call_seconds = self._histogram("gymwire_call_seconds", "Tool call latency.", where)
         self.verify_seconds = self._histogram("gymwire_verify_seconds", "Verify latency.", where)
         self.queue_seconds = self._histogram("gymwire_queue_seconds", "Wait of a seed for its slot.", ())
+        self._kinds: set[str] = set()
         self._bound: dict[tuple[str, str], _PerWire] = {}
 
     def watch(self, sessions: Sessions) -> None:
@@ -74,7 +77,11 @@ class Metrics:
         self.queue_seconds.observe(seconds)
 
     def failed(self, environment: str, failure: Failure) -> None:
-        self.failures.labels(environment, failure.kind, failure.stage, failure.tool).inc()
+        kind = failure.kind
+        if kind not in self._kinds and len(self._kinds) >= MAX_KINDS:
+            kind = "other"
+        self._kinds.add(kind)
+        self.failures.labels(environment, kind, failure.stage, failure.tool).inc()
 
     def _of(self, session: Session) -> _PerWire:
         key = (session.served.name, session.wire)

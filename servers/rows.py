@@ -20,6 +20,7 @@ from threading import Lock
 from typing import Any
 
 from .environment import Environment
+from .failures import told
 from .types import PARAMS_KEY, Row, RowError, Tool
 
 MAX_GENERATED_ROWS = 1_000_000
@@ -107,6 +108,8 @@ def generated_lines(
 def write_rows(path: str | os.PathLike[str], lines: Iterable[bytes]) -> int:
     """Write a rows file whole or not at all; answers how many rows it has."""
     target = Path(path)
+    if not target.name:
+        raise RowError(f"{str(path)!r} names no file to write")
     part = target.with_name(f".{target.name}.{os.getpid()}.part")
     written = 0
     try:
@@ -132,7 +135,7 @@ def generated_rows(
     _known_split(split, _splits_of(environment))
     if count is not None and count < 0:
         raise RowError(f"a count of rows cannot be negative, got {count}")
-    rows = iter(environment.rows(split, count, seed))
+    rows = _drawn(environment, split, count, seed)
     if count is not None:
         yield from islice(rows, count)
         return
@@ -143,6 +146,19 @@ def generated_rows(
                 f"{split!r} when count is None; give the split a standard size"
             )
         yield row
+
+
+def _drawn(environment: type[Environment], split: str, count: int | None, seed: int) -> Iterator[Row]:
+    """What the author's `rows` yields; what it raises instead, as a `RowError`."""
+    try:
+        for row in environment.rows(split, count, seed):
+            if not isinstance(row, Row):
+                raise RowError(f"{environment.name}: `rows` yields Row objects, not {type(row).__name__}")
+            yield row
+    except RowError:
+        raise
+    except Exception as error:  # the boundary of an author's `rows`
+        raise RowError(f"{environment.name}: `rows` failed for split {split!r}: {told(error)}") from error
 
 
 def draw_rows(

@@ -57,7 +57,9 @@ class Tool:
             raise RowError(f"a tool needs a string `name`, got {inner.get('name')!r}")
         schema = inner.get("parameters") or inner.get("inputSchema") or {"type": "object", "properties": {}}
         if not isinstance(schema, Mapping):
-            raise RowError(f"the `parameters` of tool {inner['name']!r} must be a JSON schema object, got {schema!r:.80}")
+            raise RowError(
+                f"the `parameters` of tool {inner['name']!r} must be a JSON schema object, got {schema!r:.80}"
+            )
         return cls(inner["name"], inner.get("description") or "", dict(schema))
 
 

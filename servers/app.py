@@ -165,12 +165,15 @@ class App:
         app.openapi = with_faces
         return app
 
+    async def prepare(self) -> None:
+        """Set the environments up, once. Raises `DefinitionError` in one sentence."""
+        for item in self.served:
+            await item.prepare()
+
     @asynccontextmanager
     async def _lifespan(self, _: FastAPI) -> AsyncIterator[None]:
         async with AsyncExitStack() as stack:
-            for item in self.served:
-                await item.setup()
-                await asyncio.to_thread(lambda rows=item.rows: [rows.count(split) for split in rows.splits])
+            await self.prepare()
             for face in self._faces:
                 await stack.enter_async_context(face.lifespan())
             yield

@@ -16,9 +16,10 @@ from typing import Annotated
 import typer
 import uvicorn
 
-from ..app import WIRES, App
+from ..app import DRAIN_GRACE_S, WIRES, App
 from ..auth import LOOPBACK, Guard, TokenError, read_tokens
 from ..catalog import Served
+from ..environment import DefinitionError
 from ..faces import mcp
 from ..sessions import Limits, Sessions
 from .options import environment_names, read_served, stop
@@ -26,6 +27,8 @@ from .options import environment_names, read_served, stop
 logger = logging.getLogger("gymwire.serve")
 ROUTER_PORT = 8000
 MAX_FRAME_BYTES = 64 * 1024 * 1024
+#: Seconds for answers on their way, and for requests that never end, once the calls are done.
+LEAVE_GRACE_S = 5
 
 
 def serve(
@@ -79,7 +82,10 @@ def serve(
     listening = _bind(host, port)
     _announce(served, listening, limits)
     _tune_memory()
-    Server(app).run(sockets=[listening])
+    try:
+        Server(app).run(sockets=[listening])
+    except DefinitionError as error:
+        stop(str(error))
 
 
 class Server(uvicorn.Server):
@@ -95,12 +101,25 @@ class Server(uvicorn.Server):
             ws_per_message_deflate=False,
             ws_max_size=MAX_FRAME_BYTES,
             timeout_keep_alive=75,
-            timeout_graceful_shutdown=25,
+            timeout_graceful_shutdown=LEAVE_GRACE_S,
             access_log=False,
             log_config=None,
             server_header=False,
         )
         super().__init__(config)
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Raises `DefinitionError` where an environment cannot be set up, which uvicorn would tell as a traceback."""
+        await self.app.prepare()
+        await super().startup(sockets)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Open sockets are closed at once: so the calls in flight are answered before."""
+        answering = asyncio.ensure_future(self.app.sessions.calls_done(DRAIN_GRACE_S))
+        while not answering.done() and not self.force_exit:
+            await asyncio.sleep(0.02)
+        answering.cancel()
+        await super().shutdown(sockets)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         self.app.sessions.stop_seeding()

@@ -1,4 +1,4 @@
-"""Who may ask: bearer tokens, and the hosts a browser may have been sent to.
+"""Who may ask: bearer tokens, and the hosts a browser may have been sent to, or its page may have come from.
 
 A token's owner name is a digest of it, so that sessions can be bound to their token without keeping it.
 """
@@ -9,6 +9,7 @@ import hashlib
 import hmac
 from collections.abc import Iterable
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from .answers import Code, Refused
 
@@ -42,15 +43,19 @@ class Guard:
 
     def admit(self, path: str, headers: Iterable[tuple[bytes, bytes]]) -> str:
         """The owner's name, empty where no token is asked for. Raises `Refused`."""
-        host = authorization = b""
+        host = authorization = origin = b""
         for name, value in headers:
             if name == b"host":
                 host = value
             elif name == b"authorization":
                 authorization = value
+            elif name == b"origin":
+                origin = value.strip(b" \t")
         if self._hosts and "*" not in self._hosts and _name_of(host) not in self._hosts:
             name = _name_of(host)[:80]
             raise Refused(Code.FORBIDDEN_HOST, f"Host {name!r} is not allowed here; allow it with --allow-host.")
+        if origin and "*" not in self._hosts and not self._is_ours(origin, host):
+            raise Refused(Code.FORBIDDEN_ORIGIN, "Requests from this origin are refused.")
         if not self._owners or path in OPEN_PATHS:
             return ""
         scheme, _, token = authorization.partition(b" ")
@@ -62,6 +67,18 @@ class Guard:
         if not owner or scheme.lower() != b"bearer":
             raise Refused(Code.UNAUTHORIZED, "This server asks for a token: send `Authorization: Bearer TOKEN`.")
         return owner
+
+    def _is_ours(self, origin: bytes, host: bytes) -> bool:
+        """Whether a page's origin is this host, the machine itself, or a host that was allowed."""
+        try:
+            name = urlsplit(origin.decode("latin-1")).hostname
+            return name is not None and (name in LOOPBACK or name in self._hosts or name == _hostname(host))
+        except ValueError:
+            return False
+
+
+def _hostname(host: bytes) -> str | None:
+    return urlsplit(f"//{host.decode('latin-1')}").hostname
 
 
 def _name_of(host: bytes) -> str:

@@ -1,14 +1,13 @@
 """The MCP wire: plain stateless requests by an own handler, everything else by the SDK, over the same tools.
 
 Served at `/{env}/mcp`, and once more as the NeMo Gym wire's door (`door`), where the session header is required
-and no control call exists. A browser page of another origin is refused; which hosts are ours, the app has checked.
+and no control call exists. Which hosts and origins may ask, the app has checked.
 """
 
 from __future__ import annotations
 
 from contextlib import AbstractAsyncContextManager
 from typing import Any
-from urllib.parse import urlsplit
 
 from ..answers import Code, Refused
 from ..types import Json
@@ -22,7 +21,6 @@ __all__ = ["SESSION_HEADER", "door", "face", "serve_stdio"]
 
 #: Carries the handle, which then no tool call mentions.
 SESSION_HEADER = "X-Gymwire-Session"
-LOOPBACK = frozenset(("127.0.0.1", "localhost", "::1"))
 
 
 def face(context: FaceContext) -> Face:
@@ -64,24 +62,9 @@ class _Mcp:
         await (self.plain if scope["method"] == "POST" else self.otherwise)(scope, receive, send)
 
     async def otherwise(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """What is not plain: the SDK's, unless it comes from a page of another origin."""
+        """What is not plain: the SDK's."""
         trimmed = [(name, value.strip(b" \t")) for name, value in scope["headers"]]
-        headers = dict(trimmed)
-        if not same_origin(headers.get(b"origin", b""), headers.get(b"host", b"")):
-            await respond_refused(send, Refused(Code.FORBIDDEN_ORIGIN, "Requests from this origin are refused."))
-            return
         await self.sdk({**scope, "headers": trimmed}, receive, send)
-
-
-def same_origin(origin: bytes, host: bytes) -> bool:
-    """Whether a page's origin is this host or the machine itself. A request without one comes from no page."""
-    if not origin:
-        return True
-    try:
-        name = urlsplit(origin.decode("latin-1")).hostname
-        return name is not None and (name in LOOPBACK or name == urlsplit(f"//{host.decode('latin-1')}").hostname)
-    except ValueError:
-        return False
 
 
 def path_item(header_only: bool) -> Json:

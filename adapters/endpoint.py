@@ -56,7 +56,8 @@ class Endpoint:
 
     @classmethod
     def of_ours(cls, url: URL, pool: Pool, info: EnvironmentInfo, limits: Json, limit: ResultLimit | None) -> Endpoint:
-        """Time limits are the server's own, plus a margin for the way; a call may wait for one that was given up."""
+        """Time limits are the server's own, plus a margin for the way. A call may wait for one that was given up, and
+        one that ends the episode for the verdict."""
         return cls(
             url,
             pool,
@@ -66,6 +67,6 @@ class Endpoint:
             info.has_end_turn,
             limit,
             seed_timeout_s=float(limits.get("queue_timeout_s", 45.0)) + info.tool_timeout_s + MARGIN_S,
-            call_timeout_s=2 * info.tool_timeout_s + MARGIN_S,
+            call_timeout_s=2 * info.tool_timeout_s + info.verify_timeout_s + MARGIN_S,
             verify_timeout_s=info.tool_timeout_s + info.verify_timeout_s + MARGIN_S,
         )

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from .. import wirejson
+from ..session import MAX_ID_CHARACTERS as MAX_KEY_CHARACTERS
 from ..sessions import SeedRequest
 from ..types import Ending, Json, Message, Row, RowError
 
@@ -165,7 +166,7 @@ class Action(NamedTuple):
 _HEAD = re.compile(
     r'\{"type": ?"step", ?"data": ?\{"type": ?"call_tool", ?"tool_name": ?"([^"\\\x00-\x1f]*)", ?"arguments": ?(?=\{)'
 )
-_KEY = re.compile(r', ?"metadata": ?\{"idempotency_key": ?"([^"\\\x00-\x1f]+)"\}\}\}')
+_KEY = re.compile(r', ?"metadata": ?\{"idempotency_key": ?"([^"\\\x00-\x1f]{1,512})"\}\}\}')
 
 
 def usual_step(text: str) -> tuple[str, bytes, str | None] | None:
@@ -245,8 +246,9 @@ def read_call(
     if not isinstance(name, str):
         kind = "string_type" if name_field in data else "missing"
         raise invalid([*location, name_field], "Input should be a string", kind, name)
-    if key is not None and not isinstance(key, str):
-        raise invalid([*location, "metadata", "idempotency_key"], "Input should be a string", "string_type", key)
+    if key is not None and not (isinstance(key, str) and len(key) <= MAX_KEY_CHARACTERS):
+        why = f"Input should be a string of at most {MAX_KEY_CHARACTERS} characters"
+        raise invalid([*location, "metadata", "idempotency_key"], why, "string_type", key)
     found = data.get("arguments")
     arguments, decoded = NO_ARGUMENTS, None
     if found is not None and not text.startswith("null", found[1]):

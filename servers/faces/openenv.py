@@ -11,6 +11,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Coroutine
+from time import perf_counter
 from typing import Any, TypeVar
 from urllib.parse import parse_qs
 
@@ -43,8 +44,10 @@ T = TypeVar("T")
 #: Close codes of sockets that broke: no close frame came, or pings were not answered.
 LOST = frozenset((1005, 1006, 1011))
 SHUT_DOWN = 1012
-#: Messages read ahead while a reset waits in the queue; past it, leaving is noticed when the reset is done.
-READ_AHEAD = 16
+#: Characters read ahead of their turn, to notice that a client leaves; past it, that is noticed in turn.
+READ_AHEAD = 1 << 20
+#: A longer message (a slow tool, mostly) is followed by a look whether the client has left meanwhile.
+SLOW_S, NOTICE_S = 0.05, 0.005
 
 
 def face(context: FaceContext) -> Face:
@@ -93,8 +96,8 @@ class _Socket:
         code = 1006
         try:
             code = await self._converse()
-        except OSError:  # the client left while an answer was on its way
-            return
+        except OSError:  # the client left before its answer
+            code = await self.inbox.close_code()
         finally:
             await self._leave(code)
 
@@ -124,9 +127,10 @@ class _Socket:
         """Answer until the socket closes; answers its close code."""
         inbox, send = self.inbox, self.send
         while True:
-            message = inbox.early.popleft() if inbox.early else await inbox.receive()
+            message = inbox.next_early() if inbox.early else await inbox.receive()
             if message["type"] != "websocket.receive":
                 return message.get("code", 1006)
+            started = perf_counter()
             try:
                 answer = await self.answer(self._text(message))
             except ClientLeft:
@@ -137,6 +141,8 @@ class _Socket:
                 await send({"type": "websocket.close", "code": 1000})
                 return 1000
             await send({"type": "websocket.send", "text": answer})
+            if perf_counter() - started > SLOW_S:
+                await inbox.catch_up()
 
     def _text(self, message: Any) -> str:
         text = message.get("text")
@@ -235,6 +241,30 @@ class _Inbox:
     def __init__(self, receive: Receive) -> None:
         self.receive = receive
         self.early: deque[Any] = deque()  # read ahead: their turn comes before what `receive` brings
+        self.room = READ_AHEAD
+
+    def next_early(self) -> Any:
+        message = self.early.popleft()
+        self.room += len(message.get("text") or "")
+        return message
+
+    async def close_code(self) -> int:
+        """Why an answer could not be sent."""
+        while True:
+            message = self.next_early() if self.early else await self.receive()
+            if message["type"] == "websocket.disconnect":
+                return message.get("code", 1006)
+
+    async def catch_up(self) -> None:
+        """Read what has come, so that the messages of a client that left do not hold its slot any longer."""
+        while self.room > 0:
+            listening = asyncio.ensure_future(self.receive())
+            await asyncio.wait({listening}, timeout=NOTICE_S)
+            if not listening.done():
+                listening.cancel()
+                return
+            if self._keep(listening.result()):
+                return
 
     async def unless_left(self, work: Coroutine[Any, Any, T]) -> T:
         """Work that may wait in the queue; cancelled when the client leaves. Raises `ClientLeft`."""
@@ -243,7 +273,7 @@ class _Inbox:
         listening: asyncio.Future[Any] | None = None
         try:
             while not task.done():
-                if len(self.early) >= READ_AHEAD:
+                if self.room <= 0:
                     await asyncio.wait({task})
                     break
                 listening = asyncio.ensure_future(self.receive())
@@ -259,6 +289,10 @@ class _Inbox:
                 await asyncio.wait({task})
 
     def _keep(self, message: Any) -> bool:
-        """Put a message aside for its turn; answers whether it says that the client left."""
+        """Put a message aside for its turn; whether it says that the client left, which the others do not outlive."""
+        left = message["type"] == "websocket.disconnect"
+        if left:
+            self.early.clear()
         self.early.append(message)
-        return message["type"] == "websocket.disconnect"
+        self.room -= len(message.get("text") or "")
+        return left

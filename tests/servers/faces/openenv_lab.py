@@ -26,6 +26,8 @@ class Lab(Environment):
     max_turns = 5
     #: Rows whose environments were closed, by number.
     closed: list[int] = []
+    #: Naps that were taken.
+    naps: list[float] = []
 
     @classmethod
     def rows(cls, split: str, count: int | None, seed: int) -> Iterator[Row]:
@@ -63,6 +65,13 @@ class Lab(Environment):
         """Never answer."""
         await asyncio.Event().wait()
         return ""
+
+    @tool
+    async def nap(self, seconds: float) -> str:
+        """Take some time."""
+        self.naps.append(seconds)
+        await asyncio.sleep(seconds)
+        return "awake"
 
     @tool(ends=True)
     async def finish(self) -> str:

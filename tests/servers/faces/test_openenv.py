@@ -48,6 +48,13 @@ def text_of(data: dict[str, Any]) -> str:
     return data["observation"]["result"]["data"]
 
 
+def abort(line: Line) -> None:
+    """Leave without a word."""
+    connection = line.socket._response.connection
+    assert connection is not None and connection.transport is not None
+    connection.transport.abort()
+
+
 # ---- an episode on a socket
 
 
@@ -294,14 +301,41 @@ async def test_the_session_is_closed_with_its_socket(server: Server, how: str) -
             await socket.send({"type": "close"})
             assert (await socket.socket.receive()).data == 1000
         elif how == "abort":
-            connection = socket.socket._response.connection
-            assert connection is not None and connection.transport is not None
-            connection.transport.abort()
+            abort(socket)
     await until(lambda: (server.free, len(server.sessions.store)) == before)
 
 
+@pytest.mark.parametrize("how", ["close", "abort"])
+async def test_the_slot_of_a_client_that_left_is_kept_for_the_running_tool_alone(server: Server, how: str) -> None:
+    Lab.naps.clear()
+    before = server.free
+    nap = {"type": "step", "data": {"type": "call_tool", "tool_name": "nap", "arguments": {"seconds": 0.3}}}
+    async with line(server) as socket:
+        await socket.reset(index=0)
+        for _ in range(3):
+            await socket.send(nap)
+        await until(lambda: bool(Lab.naps))
+        if how == "abort":
+            abort(socket)
+    await until(lambda: server.free == before)
+    assert len(Lab.naps) == 1
+
+
+async def test_messages_sent_during_a_slow_call_keep_their_order(socket: Line) -> None:
+    await socket.reset(index=0)
+    for tool, arguments in (
+        ("nap", {"seconds": 0.06}),
+        ("add", {"n": 1}),
+        ("nap", {"seconds": 0.06}),
+        ("add", {"n": 2}),
+    ):
+        data = {"type": "call_tool", "tool_name": tool, "arguments": arguments}
+        await socket.send({"type": "step", "data": data})
+    assert [text_of((await socket.receive())["data"]) for _ in range(4)] == ["awake", "1", "awake", "3"]
+
+
 async def test_a_socket_that_answers_no_pings_gives_its_slot_back() -> None:
-    async with serving(ping_s=0.05) as server:
+    async with serving(ping_s=0.3) as server:
         before = server.free
         async with line(server, autoping=False) as socket:
             await socket.reset(index=0)

@@ -22,7 +22,7 @@ SUBJECTS = (
     Subject(GYM, fleet.ours, HttpConnection, gym_calls("/counter/gym")),
     Subject(NEMO_GYM, fleet.nemo_gym, HttpConnection, gym_calls("")),
     Subject(OPENENV, fleet.ours, OUR_WS, openenv_calls()),
-    Subject(TOOLS, fleet.openenv_tools, WS, openenv_calls()),
+    Subject(TOOLS, fleet.openenv_tools, WS, openenv_calls(), slow=True),
     Subject(PLAIN, fleet.openenv_plain, WS, openenv_calls(plain=True)),
     Subject(MCP, fleet.ours, HttpConnection, mcp_calls("/counter/mcp")),
     Subject(SDK, fleet.sdk, HttpConnection, mcp_calls("/mcp", sdk=True)),

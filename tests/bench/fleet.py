@@ -60,7 +60,7 @@ class Size:
     hold_s: float
 
 
-FULL = Size(rounds=3, timed_s=1.0, crowds=(64, 256), episodes=10_000, live=10_000, hold_s=9.5)
+FULL = Size(rounds=3, timed_s=0.7, crowds=(64, 256), episodes=10_000, live=10_000, hold_s=9.5)
 QUICK = Size(rounds=1, timed_s=0.4, crowds=(64,), episodes=1_000, live=1_000, hold_s=4.0)
 
 

@@ -78,6 +78,14 @@ def _decode(text: str) -> Any:
     return value
 
 
+def read_json(text: str) -> Any:
+    """One JSON value. Raises ValueError for anything else, NaN and numbers that overflow included."""
+    try:
+        return _DECODER.decode(text.strip())
+    except RecursionError:
+        raise BadToolCall("nested too deeply") from None
+
+
 def _json_type(value: object) -> str:
     if isinstance(value, bool):
         return "a boolean"

@@ -28,6 +28,7 @@ _WORDS = (
     "pine plum poppy quartz raven ridge robin ruby sage slate stone tiger topaz tulip wheat willow"
 )
 KEYS = _WORDS.split()
+NO_SUCH_KEY = "The code has no such key."
 
 
 def draw(rng: Random, index: int, *, held_out: bool) -> Row:
@@ -35,7 +36,7 @@ def draw(rng: Random, index: int, *, held_out: bool) -> Row:
         first, second = rng.sample(KEYS, 2)
         if is_held_out(first, second) == held_out:
             digits = [rng.randint(0, 9), rng.randint(0, 9)]
-            return Row.of(_prompt(first, second), keys=[first, second], digits=digits)
+            return Row.of(prompt_of(first, second), keys=[first, second], digits=digits)
 
 
 def is_held_out(first: str, second: str) -> bool:
@@ -43,7 +44,7 @@ def is_held_out(first: str, second: str) -> bool:
     return sha256(" ".join(sorted((first, second))).encode()).digest()[0] % EVAL_SHARE == 0
 
 
-def _prompt(first: str, second: str) -> str:
+def prompt_of(first: str, second: str) -> str:
     return f"Submit the code of {first} and {second}, its two digits in this order. Look up one key at a time."
 
 
@@ -112,7 +113,7 @@ class Codebook(Environment):
             key: A key of the code.
         """
         if key not in self.data.keys:
-            raise ToolError("The code has no such key.")
+            raise ToolError(NO_SUCH_KEY)
         return self.data.digits[self.data.keys.index(key)]
 
     @tool(ends=True)

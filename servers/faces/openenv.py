@@ -20,7 +20,7 @@ from ..types import Json
 from .asgi import ClientLeft, Face, FaceContext, Receive, Scope, Send, owner_of
 from .openenv_docs import path_items
 from .openenv_episodes import Episode, Episodes
-from .openenv_http import Routes
+from .openenv_http import Routes, Tasks
 from .openenv_reading import (
     Action,
     Members,
@@ -36,7 +36,6 @@ from .openenv_reading import (
 )
 from .openenv_rpc import Caller, Rpc
 from .openenv_shapes import call_message, encode, error_message, gone_data, observation, refused_error
-from .openenv_tasks import Tasks
 
 logger = logging.getLogger("gymwire.openenv")
 T = TypeVar("T")

@@ -98,7 +98,7 @@ class Encoder:
     def _encode(self, text: str) -> Encoding:
         try:
             return self._plain.encode(text, add_special_tokens=False)
-        except UnicodeEncodeError:  # half of a surrogate pair is no character
+        except TypeError:  # half of a surrogate pair is no character
             return self._plain.encode(text.encode("utf-8", "replace").decode(), add_special_tokens=False)
 
 

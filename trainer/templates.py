@@ -26,6 +26,7 @@ Parse = Callable[[str, Sequence[Tool]], ParsedTurn]
 _ASKED: Message = {"role": "user", "content": "question"}
 _SAID: Message = {"role": "assistant", "content": "answer"}
 _PROBE = Tool("probe_tool", "Probe.", {"type": "object", "properties": {"alpha": {"type": "string"}}})
+_PROBED = (_PROBE.name, {"alpha": "beta"})
 _THOUGHT = "considered"
 _REASONED = f"<think>\n{_THOUGHT}\n</think>\n\nanswer"
 _FIX = (
@@ -35,7 +36,7 @@ _FIX = (
 
 
 def _call(number: int, content: str = "") -> Message:
-    function = {"name": _PROBE.name, "arguments": {"alpha": "beta"}}
+    function = dict(zip(("name", "arguments"), _PROBED, strict=True))
     return {
         "role": "assistant",
         "content": content,
@@ -62,8 +63,10 @@ class ChatTemplate:
         self._thinks = opening.rstrip().endswith("<think>")
         self.parser: Parse | None = None
         self.tool_problem = self._check_tools()
-        self.user_problem = self._check([_ASKED, _SAID, _ASKED, _SAID, _ASKED], ()) or self._check_reasoning(
-            [{**_SAID, "content": _REASONED}, _ASKED], ()
+        reasoned = {**_SAID, "content": _REASONED}
+        said = reasoned if self._thinks else _SAID
+        self.user_problem = self._check_reasoning([reasoned, _ASKED], ()) or self._check(
+            [_ASKED, said, _ASKED, said, _ASKED], ()
         )
 
     @property
@@ -95,8 +98,7 @@ class ChatTemplate:
         before = len(self._render([_ASKED], ()))
 
         def cut(text: str) -> str:
-            end = text.index(self.end_of_turn, before)
-            return text[before : end + len(self.end_of_turn)]
+            return text[before : self._end_after(text, before)]
 
         return self._ids([_ASKED, message, *after], (), cut)
 
@@ -112,8 +114,15 @@ class ChatTemplate:
         """What stands behind the assistant's first turn."""
         position = 0
         for _ in range(self._ends):
-            position = text.index(self.end_of_turn, position) + len(self.end_of_turn)
+            position = self._end_after(text, position)
         return text[position:]
+
+    def _end_after(self, text: str, position: int) -> int:
+        """Where the next end-of-turn token ends."""
+        found = text.find(self.end_of_turn, position)
+        if found < 0:
+            raise TemplateError(f"the chat template does not end every turn with {self.end_of_turn}; {_FIX}")
+        return found + len(self.end_of_turn)
 
     def _render(self, messages: Sequence[Message], tools: Sequence[Json], *, generate: bool = True) -> str:
         try:
@@ -162,8 +171,9 @@ class ChatTemplate:
     def _find_end_of_turn(self) -> str:
         if not self.tokenizer.chat_template:
             raise TemplateError("the model's tokenizer has no chat template; give it one")
-        text = self._render([_ASKED, _SAID], (), generate=False)
-        after = text[text.rindex(str(_SAID["content"])) + len(str(_SAID["content"])) :]
+        _, said, after = self._render([_ASKED, _SAID], (), generate=False).rpartition(str(_SAID["content"]))
+        if not said:
+            raise TemplateError("the chat template does not show what the assistant said; use one for plain texts")
         found = self.encoder.pattern.search(after)
         if found is None or after[: found.start()].strip():
             raise TemplateError("the chat template ends the assistant's turn with no control token; use one that does")
@@ -186,8 +196,9 @@ class ChatTemplate:
             )
         if "gamma" not in called:
             return "the chat template does not show what a tool answered; use one with tool support"
-        dialogue = [_ASKED, _call(0), _result(0), _call(1, "answer"), _result(1)]
-        return self._check(dialogue, tools) or self._check_reasoning([_call(0, _REASONED), _result(0)], tools)
+        contents = (_REASONED, _REASONED) if self._thinks else ("", "answer")
+        dialogue = [_ASKED, _call(0, contents[0]), _result(0), _call(1, contents[1]), _result(1)]
+        return self._check_reasoning([_call(0, _REASONED), _result(0)], tools) or self._check(dialogue, tools)
 
     def _check(self, dialogue: Sequence[Message], tools: Sequence[Json]) -> str:
         """Whether the dialogue's prefixes render as its prefix, and its ids can be made piece by piece."""
@@ -199,7 +210,7 @@ class ChatTemplate:
             ids = self.encoder.rendered(rendered[0])
             for turn, answer in zip(dialogue[1::2], dialogue[2::2], strict=True):
                 ids += [*self.turn(turn), *self.between([answer])]
-        except (TemplateError, ValueError) as error:
+        except TemplateError as error:
             return str(error)
         whole = self.tokenizer(rendered[-1], add_special_tokens=False)["input_ids"]
         if ids != whole:
@@ -213,12 +224,15 @@ class ChatTemplate:
 
 
 def _parser_of(called: str) -> Parse | None:
-    """The parser for the form in which a template wrote a call of the probe."""
-    if f"<function={_PROBE.name}>" in called:
-        return parse_xml
-    if "<tool_call>" in called and f'"name": "{_PROBE.name}"' in called:
-        return lambda text, tools: parse_hermes(text)
+    """The parser that reads the call of the probe as the template wrote it."""
+    for parser in (_parse_hermes, parse_xml):
+        if any((call.name, call.arguments) == _PROBED for call in parser(called, [_PROBE]).calls):
+            return parser
     return None
+
+
+def _parse_hermes(text: str, tools: Sequence[Tool]) -> ParsedTurn:
+    return parse_hermes(text)
 
 
 def _note(keep: Keep, kept: int, total: int) -> str:

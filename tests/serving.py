@@ -41,9 +41,9 @@ class Running:
 
 
 @contextmanager
-def serving(log: Path, *arguments: str) -> Iterator[Running]:
+def serving(log: Path, *arguments: str, port: int | None = None) -> Iterator[Running]:
     """`gymwire serve ARGUMENTS` until the block ends; afterwards it must have exited by SIGTERM, without a trace."""
-    port = free_port()
+    port = port or free_port()
     command = [sys.executable, "-m", "gymwire.servers.cli", "serve", *arguments, "--port", str(port)]
     with log.open("wb") as output:
         process = subprocess.Popen(

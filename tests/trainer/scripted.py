@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 from collections.abc import Callable, Sequence
@@ -84,10 +85,13 @@ class Scripted:
     encode: Callable[[str], list[int]] = encode
     decode: Callable[[Sequence[int]], str] = decode
     end: int = END
+    pause_s: float = 0.0
     asked: list[tuple[str, int]] = field(default_factory=list)
 
     async def turn(self, episode: Episode, turn: int, ids: Sequence[int], max_tokens: int) -> Turn:
         self.asked.append((str(episode.id), turn))
+        if self.pause_s:
+            await asyncio.sleep(self.pause_s)
         said = [*self.encode(self.say(episode, turn, self.decode(ids))), self.end]
         reason = "stop" if len(said) <= max_tokens else "length"
         said = said[:max_tokens]

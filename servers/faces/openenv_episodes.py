@@ -71,6 +71,7 @@ class Episodes:
     def __init__(self, context: FaceContext) -> None:
         self.sessions, self.served = context.sessions, context.served
         self._by_id: dict[str, Episode] = {}
+        self._promised: set[str] = set()
         self._gone: Remembered[Code] = Remembered(4096)
         self._prune_at = PRUNE_AT
 
@@ -80,14 +81,9 @@ class Episodes:
         return Episode(owner, self.sessions.now())
 
     def register(self, owner: str) -> Episode:
-        """An episode that later requests name by its id. Raises `Refused` when there are too many of them."""
+        """An episode that later requests name by its id."""
         if len(self._by_id) >= self._prune_at:
             self._prune()
-        most = self.sessions.limits.max_sessions
-        if len(self._by_id) >= most and self._count() >= most:
-            self._prune()
-            if self._count() >= most:
-                raise Refused(Code.AT_CAPACITY, "Cannot accept new connections.", retry_after_s=5)
         episode = Episode(owner, self.sessions.now(), self.sessions.signer.new_handle())
         self._by_id[episode.id] = episode
         return episode
@@ -99,6 +95,19 @@ class Episodes:
             self._by_id[episode.id] = episode
         return episode.id
 
+    def promise(self, episode: Episode, beginning: Beginning) -> str:
+        """Begin the episode with its first call; answers its id. Raises `Refused` when too many wait for theirs."""
+        most = self.sessions.limits.max_sessions
+        if len(self._promised) >= most and episode.id not in self._promised:
+            self._prune()
+            if len(self._promised) >= most:
+                self._forget(episode, Code.SESSION_CLOSED)
+                raise Refused(Code.AT_CAPACITY, "Too many sessions wait for their first call.", retry_after_s=5)
+        handle = self.name(episode)
+        episode.promised = beginning
+        self._promised.add(handle)
+        return handle
+
     def get(self, handle: str, owner: str) -> Episode:
         episode = self._by_id.get(handle)
         if episode is None or episode.owner != owner:
@@ -106,22 +115,26 @@ class Episodes:
         episode.last_used = self.sessions.now()
         return episode
 
-    def _count(self) -> int:
-        """Registered episodes that hold a slot, or will want one."""
-        return sum(1 for item in self._by_id.values() if item.session is None or item.session.state in LIVE)
-
     def _prune(self) -> None:
-        """Forget registered episodes past the idle limit whose sessions are gone."""
+        """Forget registered episodes past the idle limit whose sessions are gone, or that the engine has forgotten."""
         oldest = self.sessions.now() - self.sessions.limits.idle_timeout_s
         for episode in list(self._by_id.values()):
             session = episode.session
-            if episode.attached or episode.lock.locked() or episode.last_used > oldest:
+            if episode.attached or episode.lock.locked():
                 continue
-            if session is None or session.state not in LIVE:
+            if session is None:
+                over = episode.last_used <= oldest
+            else:
+                over = session.state not in LIVE and (episode.last_used <= oldest or not self._is_kept(session))
+            if over:
                 self._forget(episode, Code.SESSION_EXPIRED)
         self._prune_at = max(PRUNE_AT, 2 * len(self._by_id))
 
+    def _is_kept(self, session: Session) -> bool:
+        return self.sessions.store.get(session.handle) is session
+
     def _forget(self, episode: Episode, code: Code) -> None:
+        self._promised.discard(episode.id)
         if self._by_id.pop(episode.id, None) is not None:
             self._gone.put(episode.id, code)
 
@@ -156,6 +169,7 @@ class Episodes:
 
     async def _seed(self, episode: Episode, beginning: Beginning) -> Session:
         episode.promised = None
+        self._promised.discard(episode.id)
         session = await self.sessions.seed(self.served, beginning.request, owner=episode.owner, wire="openenv")
         if episode.closed:
             await self.sessions.close(session)

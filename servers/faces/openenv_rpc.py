@@ -96,9 +96,9 @@ class Rpc:
         """Params may say which row, like a reset. The slot is taken by the first call or reset."""
         beginning = read_reset(params.plain(), PATH)
         episode = caller.own if caller.own is not None else self.episodes.register(caller.owner)
-        if episode.session is None:
-            episode.promised = beginning
-        return {"session_id": self.episodes.name(episode)}
+        if episode.session is not None:
+            return {"session_id": self.episodes.name(episode)}
+        return {"session_id": self.episodes.promise(episode, beginning)}
 
     async def _close(self, text: str, params: Members, caller: Caller) -> Json:
         handle = params.value("session_id")

@@ -19,6 +19,7 @@ _FUNCTION = re.compile(r"(?:<tool_call>\s*)?<function=([^>\n]*)>")
 _END = re.compile(r"</function>\s*(?:</tool_call>)?")
 _PARAMETER = re.compile(r"\s*<parameter=([^>\n]*)>")
 #: A value ends where a closing tag is followed by what may follow it: text may contain the tag itself.
+_TAG_END = re.compile(r"</parameter>")
 _VALUE_END = re.compile(r"</parameter>(?=\s*(?:<parameter=|</function>|\Z))")
 
 
@@ -59,7 +60,7 @@ def _read(text: str, position: int, name: str) -> tuple[ParsedCall, int]:
     """The parameters from `position` on, and where the call ends."""
     arguments: Json = {}
     while (parameter := _PARAMETER.match(text, position)) is not None:
-        value_end = _VALUE_END.search(text, parameter.end())
+        value_end = _value_end(text, parameter.end())
         if value_end is None:
             return _cut_off(name), len(text)
         key = parameter.group(1).strip()
@@ -75,6 +76,14 @@ def _read(text: str, position: int, name: str) -> tuple[ParsedCall, int]:
     if not name:
         return ParsedCall("", error="The tool call names no function; write <function=NAME>."), end.end()
     return ParsedCall(name, arguments), end.end()
+
+
+def _value_end(text: str, start: int) -> re.Match[str] | None:
+    """The closing tag of the value that begins at `start`."""
+    nearest, proper = _TAG_END.search(text, start), _VALUE_END.search(text, start)
+    if nearest is None or (proper is not None and "<function=" not in text[nearest.end() : proper.start()]):
+        return proper
+    return nearest
 
 
 def _cut_off(name: str) -> ParsedCall:

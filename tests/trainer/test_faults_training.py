@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterator
-from contextlib import ExitStack
+from collections.abc import AsyncIterator, Iterator
+from contextlib import ExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -22,10 +22,11 @@ from gymwire.trainer.rows import Episode, RowBook, Source
 from tests.faults.watching import watching
 from tests.serving import Running, free_port, serving
 from tests.trainer.relay import relaying
-from tests.trainer.scripted import call, codebook, player_on, playing, train_book
+from tests.trainer.scripted import Played, call, codebook, player_on, playing, train_book
 from tests.wires import WIRES
 
 SLOTS = 64
+Playing = asyncio.Future[list[Trace]]
 BOOK = train_book(6)
 EPISODES = [BOOK.episode(name, sample=sample, seed=3) for name in BOOK.names for sample in range(4)]
 
@@ -65,11 +66,26 @@ def learned(traces: list[Trace]) -> list[tuple[Any, ...]]:
     ]
 
 
-async def play_on(url: str, wire: str, *, pause_s: float = 0.0, **options: Any) -> tuple[list[Trace], Any]:
+@asynccontextmanager
+async def begun(url: str, wire: str, *, pause_s: float = 0.0, **options: Any) -> AsyncIterator[tuple[Playing, Played]]:
+    """All episodes, while they are being played."""
     async with connect(url, env="codebook", wire=wire) as connection:
         played = player_on(connection, slots=32, **options)
         played.policy.pause_s = pause_s
-        return await played.player.play_all(EPISODES), played
+        playing_all = asyncio.ensure_future(played.player.play_all(EPISODES))
+        yield playing_all, played
+        await playing_all
+
+
+async def in_the_middle(played: Played) -> None:
+    """Wait until some episodes have made their first call and are thinking about the next."""
+    while not any(turn == 1 for _, turn in played.policy.asked):
+        await asyncio.sleep(0.01)
+
+
+async def play_on(url: str, wire: str) -> tuple[list[Trace], Played]:
+    async with begun(url, wire) as (playing_all, played):
+        return await playing_all, played
 
 
 @pytest.mark.parametrize("wire", WIRES[1:])
@@ -100,11 +116,12 @@ async def test_a_server_restarted_in_the_middle_of_a_step_disturbs_nothing(tmp_p
     arguments = ("codebook", "--max-sessions", str(SLOTS))
     with ExitStack() as stack:
         first = stack.enter_context(serving(tmp_path / "first.log", *arguments, port=port))
-        playing_all = asyncio.ensure_future(play_on(first.url, wire, pause_s=0.3, recover=2, patience_s=60))
-        await asyncio.sleep(0.45)
-        first.kill()
-        second = await asyncio.to_thread(stack.enter_context, serving(tmp_path / "second.log", *arguments, port=port))
-        traces, played = await playing_all
+        async with begun(first.url, wire, pause_s=0.3, recover=2, patience_s=60) as (playing_all, played):
+            await in_the_middle(played)
+            first.kill()
+            restarting = serving(tmp_path / "second.log", *arguments, port=port)
+            second = await asyncio.to_thread(stack.enter_context, restarting)
+            traces = await playing_all
         async with watching(second) as watched:
             await watched.until_free(SLOTS)
     assert learned(traces) == learned(await undisturbed())
@@ -116,11 +133,11 @@ async def test_a_server_restarted_in_the_middle_of_a_step_disturbs_nothing(tmp_p
 @pytest.mark.slow
 @pytest.mark.parametrize("wire", WIRES[1:])
 async def test_a_wire_that_is_cut_disturbs_nothing(roomy: Running, wire: str) -> None:
-    async with relaying(roomy.url) as relay:
-        playing_all = asyncio.ensure_future(play_on(relay.url, wire, pause_s=0.2, recover=2))
-        await asyncio.sleep(0.3)
+    cutting = {"pause_s": 0.2, "recover": 2}
+    async with relaying(roomy.url) as relay, begun(relay.url, wire, **cutting) as (playing_all, played):
+        await in_the_middle(played)
         assert relay.cut() > 0
-        traces, _ = await playing_all
+        traces = await playing_all
     assert learned(traces) == learned(await undisturbed())
     async with watching(roomy) as watched:
         await watched.until_free(SLOTS)
@@ -130,13 +147,12 @@ async def test_a_wire_that_is_cut_disturbs_nothing(roomy: Running, wire: str) ->
 @pytest.mark.parametrize("wire", WIRES[1:])
 async def test_a_server_that_stays_away_costs_votes_and_is_never_a_zero(tmp_path: Path, wire: str) -> None:
     with serving(tmp_path / "log", "codebook") as server:
-        playing_all = asyncio.ensure_future(
-            play_on(server.url, wire, pause_s=0.3, recover=1, max_retries=1, patience_s=1.0)
-        )
-        await asyncio.sleep(0.45)
-        server.kill()
-        started = time.monotonic()
-        traces, played = await playing_all
+        away = {"recover": 1, "max_retries": 1, "patience_s": 1.0}
+        async with begun(server.url, wire, pause_s=0.3, **away) as (playing_all, played):
+            await in_the_middle(played)
+            server.kill()
+            started = time.monotonic()
+            traces = await playing_all
     assert time.monotonic() - started < 30
     clean = await undisturbed()
     for trace, wanted in zip(traces, clean, strict=True):

@@ -23,6 +23,8 @@ Keep = Literal["start", "end", "both"]
 
 #: What a broken call is named in the history when it named no tool.
 UNNAMED = "unreadable_tool_call"
+#: Objects and arrays inside each other; every codec on the way to a tool, and a chat template, takes this many.
+MAX_DEPTH = 128
 _OPEN, _CLOSE = "<tool_call>", "</tool_call>"
 
 
@@ -59,6 +61,8 @@ def read_arguments(raw: object) -> Json:
         return {}
     if not isinstance(raw, Mapping):
         raise BadToolCall(f"the arguments must be a JSON object, not {_json_type(raw)}")
+    if _is_deeper(raw, MAX_DEPTH):
+        raise BadToolCall("the arguments are nested too deeply")
     return dict(raw)
 
 
@@ -103,6 +107,14 @@ def encode_arguments(arguments: Mapping[str, Any]) -> bytes:
     except TypeError:
         return _encode_slowly(arguments)
     return encoded if b"null" not in encoded else _encode_slowly(arguments)
+
+
+def _is_deeper(value: Any, levels: int) -> bool:
+    """Whether an object or array stands more than `levels` deep."""
+    if not isinstance(value, Mapping | list | tuple):
+        return False
+    inner = value.values() if isinstance(value, Mapping) else value
+    return levels == 0 or any(_is_deeper(item, levels - 1) for item in inner)
 
 
 def _encode_slowly(arguments: Mapping[str, Any]) -> bytes:

@@ -17,6 +17,7 @@ from pydantic import BaseModel
 
 from tests.servers.faces.live import live
 from tests.servers.faces.mcp_clients import Raw
+from tests.wires import WIRES, world
 from tests.worlds import Kit
 
 
@@ -89,6 +90,16 @@ async def test_the_wires_say_the_same_of_a_number_that_is_too_large() -> None:
             )
             texts.add(json.loads(await socket.receive_str(timeout=5))["data"]["observation"]["error"]["message"])
     assert texts == {"Invalid arguments for nested: -Infinity is no JSON value"}
+
+
+@pytest.mark.parametrize("wire", WIRES)
+async def test_deep_arguments_are_the_policys_mistake_at_every_depth(wire: str, worlds: str) -> None:
+    """Somewhere below the depth that the client could not read lay one that a server could not, and failed with."""
+    async with world("kit", wire, worlds) as connection, connection.session(split="eval", index=0) as session:
+        for depth in (100, 128, 196, 250, 600, *range(880, 1_010, 6), 100_000):
+            result = await session.call("where", f'{{"item": {"[" * depth}{"]" * depth}}}')
+            assert result.is_error and "Invalid arguments" in result.text, depth
+        assert (await session.verify()).reward == 0.125
 
 
 async def test_endless_arguments_names_and_keys_are_refused_and_not_kept() -> None:

@@ -26,8 +26,10 @@ def read_tokens(path: Path) -> tuple[str, ...]:
     """One token a line; blank lines and `#` comments are skipped."""
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise TokenError(f"token file {path} cannot be read: {error}") from None
+    except OSError as error:
+        raise TokenError(f"token file {path} cannot be read: {error.strerror or error}") from None
+    except UnicodeDecodeError:
+        raise TokenError(f"token file {path} cannot be read: it is not UTF-8") from None
     tokens = tuple(line.strip() for line in lines if line.strip() and not line.lstrip().startswith("#"))
     if not tokens:
         raise TokenError(f"token file {path} holds no token; write one a line")

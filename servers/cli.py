@@ -6,9 +6,11 @@ import ast
 import os
 import sys
 from collections.abc import Callable
+from importlib import metadata
 from importlib.metadata import EntryPoint, entry_points
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Annotated
 
 import typer
 
@@ -37,7 +39,17 @@ def build(wanted: str) -> typer.Typer:
     return app
 
 
-def _root() -> None:
+def _tell_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"gymwire {metadata.version('gymwire')}")
+        raise typer.Exit
+
+
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_tell_version, is_eager=True, help="Show which gymwire this is.")
+    ] = False,
+) -> None:
     """Write an environment once, serve it as MCP, OpenEnv and NeMo Gym, drive it, score it."""
 
 

@@ -19,7 +19,7 @@ from typing import Any, ClassVar, Literal, TypeVar, overload
 from pydantic import BaseModel
 
 from .policies import Policy
-from .schema import ArgumentCheck, DefinitionError
+from .schema import ArgumentCheck, DefinitionError, SignatureError
 from .types import Outcome, Row, Tool, Transcript
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -191,6 +191,8 @@ class Environment:
 def _check_attributes(cls: type[Environment]) -> None:
     if isinstance(cls.splits, str):
         raise DefinitionError(f"{cls.__name__}: splits is a sequence of names, such as ({cls.splits!r},)")
+    if cls.max_turns is not None and (not isinstance(cls.max_turns, int) or cls.max_turns < 1):
+        raise DefinitionError(f"{cls.__name__}: max_turns is a whole number above 0, or None, got {cls.max_turns!r}")
     for name, value in (("tool_timeout_s", cls.tool_timeout_s), ("verify_timeout_s", cls.verify_timeout_s)):
         if not isinstance(value, int | float) or not 0 < value < inf:
             raise DefinitionError(f"{cls.__name__}: {name} is a number of seconds above 0, got {value!r}")
@@ -228,7 +230,10 @@ def _spec(cls: type[Environment], function: Callable[..., Any], mark: _Mark, bou
         raise DefinitionError(f"{cls.__name__}: a tool is a plain method, not a {type(function).__name__}")
     name = mark.name or function.__name__
     if name in RESERVED_NAMES:
-        raise DefinitionError(f"{cls.__name__}: a tool may not be called {name!r}: a route or control call is")
+        raise DefinitionError(
+            f"{cls.__name__}: a tool may not be called {name!r}, which is a route or a control call of the wires; "
+            'rename it, or offer it under another name with @tool(name="...")'
+        )
     if not TOOL_NAME.fullmatch(name):
         raise DefinitionError(f"{cls.__name__}: tool name {name!r} must match {TOOL_NAME.pattern}")
     if mark.timeout not in ("session", "policy"):
@@ -237,7 +242,12 @@ def _spec(cls: type[Environment], function: Callable[..., Any], mark: _Mark, bou
         raise DefinitionError(f"{cls.__name__}.{name}: timeout_s is a number of seconds above 0, got {mark.timeout_s}")
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
         raise DefinitionError(f"{cls.__name__}.{name}: a tool returns its result; it does not yield")
-    check = ArgumentCheck(function, skip_self=bound)
+    if bound and not inspect.signature(function).parameters:
+        raise DefinitionError(f"{cls.__name__}.{name}: a tool is a method; its first parameter is self")
+    try:
+        check = ArgumentCheck(function, skip_self=bound)
+    except SignatureError as error:
+        raise SignatureError(f"{cls.__name__}: {error}") from error
     return ToolSpec(
         tool=Tool(name, check.description, check.parameters),
         check=check,

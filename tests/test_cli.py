@@ -6,7 +6,7 @@ import os
 import socket
 import subprocess
 import sys
-from importlib.metadata import entry_points
+from importlib.metadata import entry_points, version
 from pathlib import Path
 
 import pytest
@@ -70,6 +70,10 @@ def test_help_says_what_a_command_does_and_what_each_option_means(command: str) 
     for line in done.stdout.splitlines():
         if line.startswith("│") and " --" in line:
             assert len(line.strip(" │").split()) > 3, f"an option without a word on it: {line}"
+
+
+def test_the_version_is_told() -> None:
+    assert gymwire("--version").stdout == f"gymwire {version('gymwire')}\n"
 
 
 def test_an_unknown_command_is_named_with_the_nearest() -> None:

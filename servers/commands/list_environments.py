@@ -1,4 +1,4 @@
-"""List the installed environments: tools, splits, where they live."""
+"""List the installed environments, with their tools and splits."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from .options import errors
 
 
 def list_environments(
-    as_json: Annotated[bool, typer.Option("--json", help="Print as JSON, as /environments does.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print as JSON, with every schema.")] = False,
 ) -> None:
-    """List the installed environments: tools, splits, where they live."""
+    """List the installed environments, with their tools and splits."""
     described = []
     for name, target in installed().items():
         try:

@@ -40,33 +40,40 @@ def serve(
             autocompletion=environment_names,
         ),
     ],
-    host: Annotated[str, typer.Option(help="Address to bind.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(help="Port to bind; 0 takes a free one.", min=0, max=65535)] = 8200,
+    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="Port to listen on; 0 takes a free one.", min=0, max=65535)] = 8200,
     stdio: Annotated[bool, typer.Option("--stdio", help="Serve one environment as MCP over stdin/stdout.")] = False,
     rows: Annotated[
-        list[str], typer.Option(metavar="[ENV=]FILE", help="Serve the rows of this JSONL file instead.")
+        list[str], typer.Option(metavar="[ENV=]FILE", help="Serve the rows of this JSONL file instead of its own.")
     ] = [],  # noqa: B006
     settings: Annotated[
         list[str], typer.Option("--set", metavar="[ENV:]KEY=VALUE", help="A constructor argument; repeatable.")
     ] = [],  # noqa: B006
     max_sessions: Annotated[int, typer.Option(help="Live sessions at once.", min=1)] = 1024,
     idle_timeout: Annotated[float, typer.Option(help="Seconds without a call before a session expires.")] = 600.0,
-    queue_timeout: Annotated[float, typer.Option(help="Seconds a seed waits for a free slot.")] = 45.0,
+    queue_timeout: Annotated[float, typer.Option(help="Seconds a seed waits for a free place before 503.")] = 45.0,
     lifetime: Annotated[float, typer.Option(help="Seconds a session may live at all.")] = 3600.0,
     masked_as_error: Annotated[
         bool, typer.Option("--masked-as-error", help="NeMo Gym: a failed session's verify answers 503.")
     ] = False,
-    token_file: Annotated[Path | None, typer.Option(help="Ask for one of the bearer tokens in this file.")] = None,
+    token_file: Annotated[
+        Path | None, typer.Option(help="Ask for one of the bearer tokens in this file, one a line.")
+    ] = None,
     allow_host: Annotated[
-        list[str], typer.Option(help="A Host header to accept besides loopback; repeatable; * for any.")
+        list[str],
+        typer.Option(
+            help="A Host header to accept besides loopback; repeatable; * for any. Default: loopback alone, "
+            "or any with a token or beyond loopback."
+        ),
     ] = [],  # noqa: B006
-    insecure: Annotated[bool, typer.Option("--insecure", help="Bind beyond loopback without a token.")] = False,
+    insecure: Annotated[bool, typer.Option("--insecure", help="Listen beyond loopback without a token.")] = False,
     workers: Annotated[int, typer.Option(help="Processes; more than one is not there yet.", min=1)] = 1,
 ) -> None:
     """Serve environments on NeMo Gym, OpenEnv and MCP: one process, one port."""
     if workers > 1:
         stop("--workers above 1 needs a session store that processes share, which is not there yet; serve with 1")
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
+    logging.getLogger("mcp").setLevel(logging.WARNING)  # it tells of every start, twice an environment
     served = read_served(environments, settings, rows)
     limits = Limits(
         max_sessions, _positive(idle_timeout, "--idle-timeout"), queue_timeout, _positive(lifetime, "--lifetime")

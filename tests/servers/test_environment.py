@@ -95,6 +95,24 @@ def test_marks_that_make_no_sense_are_refused() -> None:
             raise AssertionError(why)
 
 
+def test_what_is_wrong_with_a_tool_is_said_with_its_class() -> None:
+    def unhinted(self, x):  # type: ignore[no-untyped-def]
+        return ""
+
+    def selfless() -> str:
+        return ""
+
+    for marked, said in ((unhinted, "Bad: tool unhinted: parameter 'x'"), (selfless, "Bad.selfless: .* is self")):
+        with pytest.raises(DefinitionError, match=said):
+            type("Bad", (Environment,), {"bad": tool(marked)})
+
+
+@pytest.mark.parametrize("turns", [0, -1, "8", 2.5])
+def test_a_limit_of_turns_is_a_whole_number(turns: Any) -> None:
+    with pytest.raises(DefinitionError, match="max_turns"):
+        type("Bad", (Environment,), {"max_turns": turns})
+
+
 def test_marks_are_kept() -> None:
     class Marked(Environment):
         @tool(ends=True, timeout="policy", timeout_s=3)

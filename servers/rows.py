@@ -32,6 +32,10 @@ EVAL_SHARE = 8
 MAX_REDRAWS = 10_000
 
 
+class RowsBroken(RowError):
+    """A split that cannot be had at all: the environment's own fault, and not that of whoever asks for a row."""
+
+
 # Reading
 
 
@@ -225,8 +229,14 @@ class RowSource:
         if split not in self._loaded:
             with self._lock:
                 if split not in self._loaded:
-                    self._loaded[split] = self._load(split)
+                    self._loaded[split] = self._load_checked(split)
         return self._loaded[split]
+
+    def _load_checked(self, split: str) -> tuple[Row, ...]:
+        try:
+            return self._load(split)
+        except RowError as error:
+            raise RowsBroken(str(error)) from error
 
     def _load(self, split: str) -> tuple[Row, ...]:
         if self._file is None:

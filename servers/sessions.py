@@ -26,6 +26,7 @@ from .failures import FailureLog, assign
 from .metrics import Metrics
 from .queueing import QueueTimeout, Slots
 from .results import clean_text
+from .rows import RowsBroken
 from .running import Threads
 from .session import LIVE, MAX_ID_CHARACTERS, NO_ROW, Session
 from .store import CallerKey, MemoryStore, Remembered, Signer
@@ -105,6 +106,8 @@ class Sessions:
         """Whether there is such a task, before anything is given up for it. Raises `Refused`."""
         try:
             task_of(served, request)
+        except RowsBroken:
+            return  # our side's: the seed says so, and records it
         except RowError as error:
             raise Refused(Code.INVALID_ROW, clean_text(str(error))) from None
 
@@ -197,7 +200,7 @@ class Sessions:
         """Say why a seed did not come about: the row does not fit, its client left, or our side broke."""
         if running.ends_task(error):
             raise error
-        if isinstance(error, RowError):
+        if isinstance(error, RowError) and not isinstance(error, RowsBroken):
             raise Refused(Code.INVALID_ROW, clean_text(str(error))) from None
         failure = assign(error, session.served.name, Stage.SEED)
         session.state = SessionState.FAILED

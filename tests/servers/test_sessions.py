@@ -141,12 +141,16 @@ async def test_a_place_that_is_not_there_is_an_invalid_row(engine: Engine, asked
     assert refusal.code is Code.INVALID_ROW and engine.all_free
 
 
-async def test_rows_that_cannot_be_made_are_our_failure(engine: Engine) -> None:
-    class Broken(Notes):
-        @classmethod
-        def rows(cls, split: str, count: int | None, seed: int) -> Iterator[Row]:
-            raise KeyError("generator")
+def raising(split: str, count: int | None, seed: int) -> Iterator[Row]:
+    raise KeyError("generator")
 
+
+@pytest.mark.parametrize("rows", [raising, lambda *_: iter(()), lambda *_: iter([{"no": "row"}])])
+async def test_rows_that_cannot_be_made_are_our_failure(engine: Engine, rows: Any) -> None:
+    class Broken(Notes):
+        pass
+
+    Broken.rows = rows
     refusal = await refused(engine.start(Broken, seed=1))
     assert refusal.code is Code.SESSION_FAILED and refusal.failure is not None and engine.all_free
 

@@ -188,15 +188,15 @@ class Collector:
     def progress(self) -> Progress:
         return self.drawing.progress
 
-    async def collect(self, group_count: int, step: int) -> Batch:
+    async def collect(self, group_count: int) -> Batch:
         """Play `group_count` groups of fresh rows in this process. Raises `TooManyFailures`."""
-        groups = await self._play(group_count, step, 0)
+        groups = await self._play(group_count)
         played, refilled = list(groups), 0
-        for refill in range(1, self.max_refill + 1):
+        for _ in range(self.max_refill):
             dull = [place for place, group in enumerate(groups) if not group.has_signal]
             if not any(self.share.gather(len(dull))):
                 break
-            fresh = await self._play(len(dull), step, refill)
+            fresh = await self._play(len(dull))
             played += fresh
             for place, group in zip(dull, fresh, strict=True):
                 if group.has_signal:
@@ -205,10 +205,10 @@ class Collector:
         self._judge([trace for group in played for trace in group.traces])
         return Batch(groups, refilled, played)
 
-    async def _play(self, group_count: int, step: int, refill: int) -> list[Group]:
+    async def _play(self, group_count: int) -> list[Group]:
         counts = self.share.gather(group_count)
         names = self.share.part(self.drawing.draw(sum(counts)), counts)
-        traces = await self.player.play_all(list(self._episodes(names, step, refill)))
+        traces = await self.player.play_all(list(self._episodes(names)))
         size = self.group_size
         groups = [self._group(name, traces[place * size :][:size]) for place, name in enumerate(names)]
         self._retire(groups)
@@ -219,10 +219,10 @@ class Collector:
         failed = any(trace.failure is not None for trace in traces)
         return Group(row, traces, dropped=failed and self.failures.on_failure == "drop_group")
 
-    def _episodes(self, names: Sequence[str], step: int, refill: int) -> Iterator[Episode]:
-        """A group shares its row and the environment's seed; its samples are told apart."""
+    def _episodes(self, names: Sequence[str]) -> Iterator[Episode]:
+        """A group shares its row and the environment's seed; its samples are told apart. No two groups are equal."""
         for place, name in enumerate(names):
-            text = f"{self.seed}:{step}:{refill}:{self.share.index}:{place}:{name}"
+            text = f"{self.seed}:{self.progress.drawn}:{self.share.index}:{place}:{name}"
             seed = int(sha256(text.encode()).hexdigest()[:8], 16)
             for sample in range(self.group_size):
                 yield self.drawing.book.episode(name, sample=sample, seed=seed)

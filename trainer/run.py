@@ -191,9 +191,9 @@ class Run:
     def _collect(self, inputs: list[dict[str, Any]], mode: str) -> Sequence[Sample]:
         if self.interruption.asked is not None and self.args.world_size == 1:
             raise Interrupted
-        step = self.ledger.step = self.trainer.state.global_step + 1
+        self.ledger.step = self.trainer.state.global_step + 1
         started = perf_counter()
-        batch = self.loop.run(self.collector.collect(len(inputs) // self.args.num_generations, step))
+        batch = self.loop.run(self.collector.collect(len(inputs) // self.args.num_generations))
         played = [trace for group in batch.played for trace in group.traces]
         self.watch.clock.add_rollout(perf_counter() - started, [trace.times for trace in played])
         figures = self._summed(batch.figures())

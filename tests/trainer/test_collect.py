@@ -73,7 +73,7 @@ def collector(player: Any, book: RowBook, *, group_size: int = 4, **options: Any
 
 async def test_a_batch_is_groups_of_one_row_each() -> None:
     async with playing() as played:
-        batch = await collector(played.player, train_book()).collect(3, step=1)
+        batch = await collector(played.player, train_book()).collect(3)
     assert len(batch.groups) == 3
     for group in batch.groups:
         episodes = [trace.episode for trace in group.traces]
@@ -83,12 +83,12 @@ async def test_a_batch_is_groups_of_one_row_each() -> None:
     assert batch.figures()["sessions/trainable"] == 12
 
 
-async def test_equal_steps_play_equal_episodes_and_later_ones_do_not() -> None:
+async def test_equal_runs_play_equal_episodes_and_no_two_groups_are_equal() -> None:
     async with playing() as played:
-        one = await collector(played.player, train_book(1)).collect(1, step=1)
-        again = await collector(played.player, train_book(1)).collect(1, step=1)
-        later = await collector(played.player, train_book(1)).collect(1, step=2)
-    ids = [[str(trace.episode.id) for group in batch.groups for trace in group.traces] for batch in (one, again, later)]
+        one, again = collector(played.player, train_book(1)), collector(played.player, train_book(1))
+        ids = [
+            [str(trace.episode.id) for trace in (await run.collect(1)).groups[0].traces] for run in (one, again, one)
+        ]
     assert ids[0] == ids[1]
     assert not set(ids[0]) & set(ids[2])
 
@@ -103,8 +103,8 @@ def lucky(episode: Episode, turn: int, text: str) -> str:
 async def test_groups_without_variance_are_replaced_by_fresh_rows() -> None:
     book = RowBook.of_rows(list(Frail.rows("train", 32, 0)))
     async with playing(Frail, lucky) as played:
-        without = await collector(played.player, book).collect(8, step=1)
-        with_refill = await collector(played.player, book, max_refill=3).collect(8, step=1)
+        without = await collector(played.player, book).collect(8)
+        with_refill = await collector(played.player, book, max_refill=3).collect(8)
     assert without.figures()["groups/zero_variance"] > 0
     assert with_refill.figures()["groups/zero_variance"] < without.figures()["groups/zero_variance"]
     assert with_refill.figures()["groups/refilled"] > 0
@@ -118,11 +118,11 @@ async def test_refills_and_retired_rows_survive_a_resume() -> None:
     options: dict[str, Any] = {"max_refill": 2, "retire_above": 1.5}
     async with playing(Frail, lucky) as played:
         whole = collector(played.player, book, **options)
-        consumed = [[group.row for group in (await whole.collect(4, step)).played] for step in (1, 2, 3)]
+        consumed = [[group.row for group in (await whole.collect(4)).played] for _ in range(3)]
         half = collector(played.player, book, **options)
-        before = [[group.row for group in (await half.collect(4, 1)).played]]
+        before = [[group.row for group in (await half.collect(4)).played]]
         resumed = collector(played.player, book, progress=half.progress.copy(), **options)
-        after = [[group.row for group in (await resumed.collect(4, step)).played] for step in (2, 3)]
+        after = [[group.row for group in (await resumed.collect(4)).played] for _ in range(2)]
     assert before + after == consumed
     assert whole.progress == resumed.progress
     assert whole.progress.retired
@@ -147,7 +147,7 @@ async def test_a_failed_session_has_no_vote_and_is_counted() -> None:
     Frail.breaks[2] = 10**6
     book = RowBook.of_rows(list(Frail.rows("train", None, 0)))
     async with playing(Frail, one_add, recover=0, max_retries=0) as played:
-        batch = await collector(played.player, book).collect(2, step=1)
+        batch = await collector(played.player, book).collect(2)
     assert [len(group.rewards) for group in batch.groups] == [3, 3]
     assert batch.figures()["sessions/masked"] == 2
     assert batch.figures()["sessions/trainable"] == 6
@@ -157,7 +157,7 @@ async def test_drop_group_takes_the_whole_group_out() -> None:
     Frail.breaks[2] = 1
     book = RowBook.of_rows(list(Frail.rows("train", None, 0)))
     async with playing(Frail, one_add, recover=0, max_retries=0) as played:
-        batch = await collector(played.player, book, on_failure="drop_group").collect(2, step=1)
+        batch = await collector(played.player, book, on_failure="drop_group").collect(2)
     assert sorted(group.dropped for group in batch.groups) == [False, True]
     assert batch.figures()["sessions/masked"] == 4
     assert batch.figures()["sessions/failed"] == 1
@@ -177,7 +177,7 @@ async def test_a_run_whose_side_is_broken_stops_loudly(options: dict[str, Any], 
     book = RowBook.of_rows(list(Frail.rows("train", None, 0)))
     async with playing(Frail, one_add, recover=0, max_retries=0) as played:
         with pytest.raises(TooManyFailures, match=says) as caught:
-            await collector(played.player, book, **options).collect(2, step=1)
+            await collector(played.player, book, **options).collect(2)
     assert "failures.jsonl" in str(caught.value)
 
 
@@ -186,10 +186,10 @@ async def test_failures_in_a_row_are_counted_over_steps() -> None:
     book = RowBook.of_rows(list(Frail.rows("train", None, 0)))
     async with playing(Frail, one_add, recover=0, max_retries=0) as played:
         collecting = collector(played.player, book, stop_after=12, stop_share=1.0)
-        await collecting.collect(2, step=1)
+        await collecting.collect(2)
         assert collecting.progress.failed_in_a_row == 8
         with pytest.raises(TooManyFailures, match="12 sessions"):
-            await collecting.collect(2, step=2)
+            await collecting.collect(2)
 
 
 def test_the_ledger_has_a_line_for_every_failure_and_warns_where_they_gather(

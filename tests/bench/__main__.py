@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import time
 from collections.abc import Awaitable, Callable
@@ -30,10 +31,14 @@ SUITES: dict[str, Callable[[Bench], Awaitable[list[Figure]]]] = {
 def main() -> None:
     arguments = _parser().parse_args()
     console = Console(width=None if sys.stdout.isatty() else PLAIN_WIDTH)
-    started = time.monotonic()
+    started, load, processors = time.monotonic(), os.getloadavg()[0], os.cpu_count() or 1
     with Bench(QUICK if arguments.quick else FULL, console) as bench:
         figures, broken = uvloop.run(_measure(bench, arguments.only or list(SUITES)))
     show(figures, console)
+    if load > processors / 2:
+        console.print(
+            f"The machine was busy before (load {load:.1f} on {processors} processors): figures are too high."
+        )
     console.print(f"{time.monotonic() - started:.0f} s in all.")
     if arguments.json:
         write(figures, arguments.json)

@@ -60,7 +60,8 @@ async def with_adapter(wire: str, url: str, sessions: int, seconds: float) -> No
 
 async def with_official_mcp(url: str, sessions: int, seconds: float) -> None:
     from mcp import Client
-    from mcp.client.streamable_http import create_mcp_http_client, streamable_http_client
+    from mcp.client.streamable_http import streamable_http_client
+    from mcp.shared._httpx_utils import create_mcp_http_client
 
     async def opening(stack: AsyncExitStack) -> Call:
         async with Client(f"{url}/counter/mcp", mode="2026-07-28") as plain:

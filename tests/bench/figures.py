@@ -37,7 +37,7 @@ class Figure:
 
 
 def at_most(limit: float, value: float, unit: str) -> Check:
-    return Check(f"≤ {limit:g} {unit}", f"{value:.3g}", value <= limit)
+    return Check(f"≤ {limit:g} {unit}", plain(value), value <= limit)
 
 
 def times_at_most(limit: float, ratio: float | None, what: str) -> Check:
@@ -56,7 +56,12 @@ def when_quiet(check: Check, echo_ms: float) -> Check:
 
 
 def _said(ratio: float | None) -> str:
-    return "not measured" if ratio is None else f"{ratio:.3g}x"
+    return "not measured" if ratio is None else f"{plain(ratio)}x"
+
+
+def plain(value: float) -> str:
+    """Three digits, without an exponent."""
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
 
 
 Costs = Mapping[str, float]
@@ -88,11 +93,11 @@ def table(figures: Iterable[Figure]) -> Table:
 
 
 def _values(figure: Figure) -> str:
-    return " · ".join(f"{value:.3g}" for value in figure.values.values()) + f" {figure.unit}"
+    return " · ".join(map(plain, figure.values.values())) + f" {figure.unit}"
 
 
 def _beside(figure: Figure) -> str:
-    ratios = [f"{ratio:.2g}x {what}" for what, ratio in figure.beside.items()]
+    ratios = [f"{plain(ratio)}x {what}" for what, ratio in figure.beside.items()]
     return ", ".join([*ratios, *([figure.note] if figure.note else [])])
 
 

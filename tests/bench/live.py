@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .calls import OUR_WS
-from .figures import Figure, at_most
+from .figures import Figure, at_most, plain
 from .fleet import Bench
 from .flows import gym_calls, openenv_calls
 from .load import Connection, Crowd, Load, MakeFlow, Timing, drive
@@ -41,7 +41,7 @@ async def _hold(
 def _lines(name: str, load: Load, rss_mb: float, note: str) -> list[Figure]:
     latencies_ms = sorted(1000 * latency for latency in load.latencies_s)
     p99, p50 = latencies_ms[int(len(latencies_ms) * 0.99)], latencies_ms[len(latencies_ms) // 2]
-    said = f"median {p50:.2g} ms, {load.per_s:.0f} calls/s, {load.cpu_ms:.3g} ms server CPU a call"
+    said = f"median {plain(p50)} ms, {load.per_s:.0f} calls/s, {load.cpu_ms:.3g} ms server CPU a call"
     return [
         Figure(SECTION, f"{name}: p99", "ms", {"": p99}, checks=(at_most(P99_LIMIT_MS, p99, "ms"),), note=said),
         Figure(SECTION, f"{name}: RSS", "MB", {"": rss_mb}, checks=(at_most(RSS_LIMIT_MB, rss_mb, "MB"),), note=note),

@@ -11,13 +11,14 @@ from .figures import Figure, at_most
 from .fleet import Bench
 from .flows import SHORT_OUTPUT, gym_episodes, gym_seeds, mcp_episodes, openenv_episodes
 from .load import Connection, Crowd, MakeFlow, Meter, Timing, drive
-from .processes import BenchError, Server, gymwire
+from .processes import HOST, BenchError, Server, gymwire
 from .wires import HttpConnection
 
 ENVIRONMENTS = ("counter", "battery", "ledger", "checkout")
 START_LIMIT_S, RSS_LIMIT_MB = 3.0, 150
-#: The handles of the last 65,536 closed sessions are remembered: that much may grow, and no more.
-REMEMBERED_MB_PER_EPISODE = 0.0008
+#: The handles of the last 65,536 closed sessions are remembered: that much may grow, beside the allocator's noise.
+REMEMBERED_MB_PER_EPISODE = 0.0007
+NOISE_MB = 1.0
 CROWD = 64
 
 
@@ -36,32 +37,38 @@ WIRES = (
 
 
 async def figures(bench: Bench) -> list[Figure]:
-    starts, rss_mb = [], []
-    for _ in range(bench.size.rounds):
-        start_s, mb = await _start(bench)
-        starts.append(start_s)
-        rss_mb.append(mb)
-    first, most = min(starts), max(rss_mb)
+    starts = [await _start(bench) for _ in range(bench.size.rounds)]
+    first = min(starts, key=lambda start: start.wall_s)
+    most = max(start.rss_mb for start in starts)
+    in_time, small = at_most(START_LIMIT_S, first.wall_s, "s"), at_most(RSS_LIMIT_MB, most, "MB")
+    note = f"{first.cpu_s:.2f} s of them CPU"
     return [
-        Figure("standing", "start to first answer", "s", {"": first}, checks=(at_most(START_LIMIT_S, first, "s"),)),
-        Figure("standing", "RSS after the first answer", "MB", {"": most}, checks=(at_most(RSS_LIMIT_MB, most, "MB"),)),
+        Figure("standing", "start to first answer", "s", {"": first.wall_s}, checks=(in_time,), note=note),
+        Figure("standing", "RSS after the first answer", "MB", {"": most}, checks=(small,)),
         *[await _growth(bench, wire) for wire in WIRES],
     ]
 
 
-async def _start(bench: Bench) -> tuple[float, float]:
+@dataclass(frozen=True, slots=True)
+class Start:
+    wall_s: float
+    cpu_s: float
+    rss_mb: float
+
+
+async def _start(bench: Bench) -> Start:
     bench.say("start to first answer")
     server = gymwire(*ENVIRONMENTS)
     started = perf_counter()
     with server:
         await _first_answer(server)
-        return perf_counter() - started, server.rss_mb()
+        return Start(perf_counter() - started, server.cpu_s(), server.rss_mb())
 
 
 async def _first_answer(server: Server) -> None:
     meter = Meter()
     connection = HttpConnection(gym_seeds("/counter/gym")(meter, 0))
-    await asyncio.get_running_loop().create_connection(lambda: connection, "127.0.0.1", server.port)
+    await asyncio.get_running_loop().create_connection(lambda: connection, HOST, server.port)
     await connection.over
     if not meter.operations:
         raise BenchError("the first request was not answered")
@@ -77,7 +84,7 @@ async def _growth(bench: Bench, wire: Wire) -> Figure:
         before = server.rss_mb()
         load = await drive(server, crowd, Timing(timed_s=0, operations=episodes))
         after = server.rss_mb()
-    allowed = round(REMEMBERED_MB_PER_EPISODE * load.operations, 1)
+    allowed = round(NOISE_MB + REMEMBERED_MB_PER_EPISODE * load.operations, 1)
     return Figure(
         "standing",
         f"growth over {episodes:,} episodes, {wire.name}",

@@ -23,6 +23,7 @@ demo: $(VENV)/.base ## Play all environments on all wires, one table (JSON=FILE:
 test: $(VENV)/.dev ## All tests that this machine can run (T=PATH for a part)
 	@$(if $(T),,$(PY) -m tests.peers.venvs)
 	$(PY) -m pytest $(T)
+	@$(if $(T),,$(PY) -m tests.trainer_stack)
 
 check: $(VENV)/.dev ## Format, lint, types on the built wheel, fast tests
 	$(PY) -m ruff format --check .

@@ -46,6 +46,7 @@ class Peer:
     requirements: str
     pythons: tuple[str, ...]
     pip_options: tuple[str, ...] = ()
+    unwanted: tuple[str, ...] = ()  # what comes along and breaks the rest
 
 
 PEERS = {
@@ -54,6 +55,8 @@ PEERS = {
     # It declares a later 3.13 patch release than it needs.
     "nemo_gym_0_7": Peer("nemo_gym_0_7.txt", ("3.13",), ("--ignore-requires-python",)),
     "nemo_gym_0_4": Peer("nemo_gym_0_4.txt", ("3.12", "3.13")),
+    # Their builds from the package index fail to import beside a CPU build of torch, and transformers imports them.
+    "trainer_cpu": Peer("trainer_cpu.txt", ("3.11",), unwanted=("torchvision", "torchaudio", "torchcodec")),
 }
 NODE_PACKAGES = {
     "conformance": "@modelcontextprotocol/conformance",
@@ -66,7 +69,7 @@ def peer_python(name: str) -> Path:
     peer = PEERS[name]
     python, version = find_python(peer.pythons)
     requirements = (REQUIREMENTS / peer.requirements).read_text()
-    key = _digest(requirements, version, sys.platform, *peer.pip_options)
+    key = _digest(requirements, version, sys.platform, *peer.pip_options, *peer.unwanted)
     return _made_once(f"{name}-{key}", lambda folder: _make_venv(folder, python, peer)) / "bin" / "python"
 
 
@@ -197,6 +200,8 @@ def _make_venv(folder: Path, python: Path, peer: Peer) -> None:
     _install([str(python), "-m", "venv", str(folder)], folder)
     pip = [str(folder / "bin" / "python"), "-m", "pip", "install", "--no-input", *peer.pip_options]
     _install([*pip, "-r", str(REQUIREMENTS / peer.requirements)], folder)
+    if peer.unwanted:
+        _install([*pip[:3], "uninstall", "--yes", *peer.unwanted], folder)
 
 
 def _npm_install(folder: Path, manifest: str) -> None:
@@ -262,7 +267,7 @@ def _say(started: float, text: str) -> None:
 
 
 def main(arguments: Sequence[str]) -> int:
-    everything = ["nemo_gym_0_7", "nemo_gym_0_4", "verifiers", "openenv", "node"]  # the longest first
+    everything = ["trainer_cpu", "nemo_gym_0_7", "nemo_gym_0_4", "verifiers", "openenv", "node"]  # the longest first
     names = list(arguments) or everything
     if unknown := set(names) - set(everything):
         print(f"unknown peers: {', '.join(sorted(unknown))}; known: {', '.join(everything)}", file=sys.stderr)

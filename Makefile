@@ -1,6 +1,6 @@
 # gymwire: every target makes its own virtual environment first; a machine needs Python 3.11-3.13, its `venv` and make.
 #
-#   make demo    play every bundled environment on every wire, and print one table (JSON=FILE keeps it as data)
+#   make demo    play four environments on every wire, and print one table (JSON=FILE keeps it as data)
 #   make test    everything that can run on this machine
 
 .DEFAULT_GOAL := help
@@ -17,7 +17,7 @@ T ?=
 help: ## This list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-6s  %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: $(VENV)/.base ## Play all environments on all wires, one table (JSON=FILE: as data too)
+demo: $(VENV)/.base ## Play four environments on all wires, one table (JSON=FILE: as data too)
 	@$(PY) -m gymwire.adapters.demo $(if $(JSON),--json "$(JSON)")
 
 test: $(VENV)/.dev ## All tests that this machine can run (T=PATH for a part)

@@ -1,4 +1,4 @@
-"""The demo: every bundled environment on every wire, and one table. `python -m gymwire.adapters.demo [--json FILE]`
+"""The demo: bundled environments on every wire, and one table. `python -m gymwire.adapters.demo [--json FILE]`
 
 It serves the environments on a free port, plays 64 episodes at once of each with each scripted policy over NeMo Gym,
 OpenEnv, MCP and in this process, then one round in which a tenth of the sessions break on purpose. It checks what

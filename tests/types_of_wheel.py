@@ -11,6 +11,7 @@ import os
 import shutil
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -48,7 +49,10 @@ def _copy(source: Path, target: Path) -> None:
 
 def check(folder: Path) -> int:
     """Run pyright over the package as installed; its exit status."""
-    config = {"include": ["gymwire"], "pythonVersion": "3.11", "typeCheckingMode": "standard"}
+    config: dict[str, object] = {"include": ["gymwire"], "pythonVersion": "3.11", "typeCheckingMode": "standard"}
+    if find_spec("trl") is None:  # the trainer's stack is an extra of its own: what it offers is unknown then
+        trainer = {"root": "gymwire/trainer", "extraPaths": ["."], "reportMissingImports": "none"}
+        config["executionEnvironments"] = [trainer, {"root": "."}]
     (folder / "pyrightconfig.json").write_text(json.dumps(config))
     pyright = [sys.executable, "-m", "pyright", "--project", str(folder), "--pythonpath", sys.executable]
     done = subprocess.run(pyright, cwd=folder, stdout=subprocess.PIPE, text=True)

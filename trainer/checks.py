@@ -49,7 +49,7 @@ class Plan:
 
 async def check(config: Config, findings: Findings) -> Plan | None:
     """Check everything, and go on past a fault where the rest can still be checked."""
-    _check_stack(findings)
+    _check_stack(config, findings)
     _check_model(config, findings)
     geometry = _kept(findings, lambda: Geometry.of(config.trl))
     try:
@@ -86,12 +86,16 @@ def _kept(findings: Findings, make: Callable[[], T]) -> T | None:
 # ---- software and model
 
 
-def _check_stack(findings: Findings) -> None:
+def _check_stack(config: Config, findings: Findings) -> None:
     lacking = stack.missing()
     if lacking:
         findings.notes.append(f"{', '.join(lacking)} not installed here: {stack.INSTALL}")
     if wrong := stack.wrong_pair():
         findings.faults.append(wrong)
+    for tracker in [] if lacking else stack.missing_trackers(config.trl.get("report_to")):
+        findings.faults.append(f"trl.report_to names {tracker}, which is not installed here: pip install {tracker}")
+    if not lacking and config.model.lora is not None and stack.installed("peft") is None:
+        findings.faults.append("model.lora needs peft, which is not installed here: pip install peft")
     findings.lines["software"] = ", ".join(f"{name} {said}" for name, said in stack.versions().items())
 
 

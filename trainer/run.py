@@ -24,7 +24,6 @@ from trl import GRPOConfig
 
 from datasets import Dataset
 
-from . import stack
 from .change import change_of
 from .checkpoints import newest, step_of
 from .checks import Plan
@@ -325,8 +324,6 @@ def _tokenizer(path: str) -> PreTrainedTokenizerBase:
 def _lora(options: dict[str, Any] | None) -> Any:
     if options is None:
         return None
-    if stack.installed("peft") is None:
-        raise RunError("model.lora needs peft: pip install peft")
     from peft import LoraConfig
 
     try:

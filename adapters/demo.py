@@ -46,7 +46,7 @@ def main() -> int:
     """Run the demo; its exit status."""
     file = _arguments()
     logging.getLogger("gymwire").setLevel(logging.CRITICAL)  # sessions break on purpose; others are told at the end
-    console, started = Console(), perf_counter()
+    console, started = Console(emoji=False), perf_counter()
     try:
         rounds = asyncio.run(play(bundled()))
     except (NotServing, WrongRequest) as error:

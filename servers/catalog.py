@@ -151,7 +151,7 @@ def find(name: str) -> type[Environment]:
         raise
     except (Exception, SystemExit) as error:  # the boundary of somebody's module
         raise DefinitionError(f"{target}: importing {module_name!r} failed: {told(error)}") from error
-    found = vars(module).get(class_name)
+    found = getattr(module, class_name, None)
     if found is None:
         raise DefinitionError(f"{target}: module {module_name} has no {class_name}")
     if not (isinstance(found, type) and issubclass(found, Environment)):

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field
+from functools import cache
 from math import ceil
 from pathlib import Path
 from types import SimpleNamespace
@@ -208,12 +210,17 @@ def plain(*, recorder: Recorder, **options: Any) -> GRPOTrainer:
 
 def policy(model: Path) -> Qwen3ForCausalLM:
     """Some steps away from what is stored, which is the reference model of the KL term."""
-    made = Qwen3ForCausalLM.from_pretrained(model, dtype=torch.float32)
+    made = deepcopy(stored(model))
     noise = torch.Generator().manual_seed(5)
     with torch.no_grad():
         for parameter in made.parameters():
             parameter += 0.05 * torch.randn(parameter.shape, generator=noise)
     return made
+
+
+@cache
+def stored(model: Path) -> Qwen3ForCausalLM:
+    return Qwen3ForCausalLM.from_pretrained(model, dtype=torch.float32)
 
 
 def parameters(model: Any) -> Tensors:

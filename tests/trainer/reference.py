@@ -7,6 +7,7 @@ a case does not name have TRL's defaults.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from copy import deepcopy
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -16,9 +17,8 @@ from typing import Any
 import torch
 from gymwire.trainer.grpo import Sample
 from torch.func import functional_call
-from transformers import Qwen3ForCausalLM
 
-from tests.trainer.exact import Case, Run, Tensors, Window
+from tests.trainer.exact import Case, Run, Tensors, Window, stored
 from tests.trainer.tiny import GROUP
 
 #: A row: its generation batch and its place there.
@@ -27,9 +27,9 @@ Row = tuple[int, int]
 MicroBatch = list[Row]
 
 
-def gradients(case: Case, runs: Sequence[Run], stored: Path) -> list[Tensors | None]:
+def gradients(case: Case, runs: Sequence[Run], folder: Path) -> list[Tensors | None]:
     """For each window its gradient, or None where it takes no step. `runs` are those of all processes."""
-    reference = Reference(case, runs[0], stored)
+    reference = Reference(case, runs[0], folder)
     return [reference.gradient([run.windows[at] for run in runs]) for at in range(len(runs[0].windows))]
 
 
@@ -42,9 +42,9 @@ class Said:
 
 
 class Reference:
-    def __init__(self, case: Case, run: Run, stored: Path) -> None:
+    def __init__(self, case: Case, run: Run, folder: Path) -> None:
         self.case, self.run = case, run
-        self.model = Qwen3ForCausalLM.from_pretrained(stored, dtype=torch.float64, attn_implementation="eager")
+        self.model = deepcopy(stored(folder)).double()
         self.stored = {name: made.detach().clone() for name, made in self.model.named_parameters()}
         self.samples = [case.samples(generation) for generation in range(len(run.met))]
         self.advantages = [advantages(case, samples) for samples in self.samples]

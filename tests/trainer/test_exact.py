@@ -128,6 +128,12 @@ def test_windows_that_end_early_or_reach_over_generation_batches(
     check(case(loss, {"entropy_coef": 0.05}, failures=lost, **layout), model, tmp_path)
 
 
+@pytest.mark.parametrize("loss", ["grpo", "dapo", "bnpo", "gspo"])
+def test_micro_batches_without_survivors_take_no_share(loss: str, model: Path, tmp_path: Path) -> None:
+    layout = {"micro": 1, "per_generation": 12, "accumulation": 6}
+    check(case(loss, {"entropy_coef": 0.05, "beta": 0.1}, **layout), model, tmp_path)
+
+
 @pytest.mark.filterwarnings("ignore:You are using 'rollout_func'")
 @pytest.mark.parametrize("loss", LOSSES)
 def test_without_failures_it_is_plain_trl(loss: str, model: Path, tmp_path: Path) -> None:

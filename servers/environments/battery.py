@@ -187,7 +187,7 @@ class Battery(Environment):
     def rows(cls, split: str, count: int | None, seed: int) -> Iterator[Row]:
         return draw_rows(draw, SIZES, split, count, seed)
 
-    def reset(self, row: Row) -> None:
+    async def reset(self, row: Row) -> None:
         self.unit = Unit(self.data.power, self.data.capacity, self.data.efficiency)
         self.prices: tuple[int, ...] = tuple(self.data.prices)
         self.plan: Plan | None = None

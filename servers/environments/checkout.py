@@ -109,7 +109,7 @@ class Checkout(Environment):
     def rows(cls, split: str, count: int | None, seed: int) -> Iterator[Row]:
         return draw_rows(draw, SIZES, split, count, seed)
 
-    def reset(self, row: Row) -> None:
+    async def reset(self, row: Row) -> None:
         self.basket: list[str] = []
         self.paid = False
 
@@ -161,6 +161,6 @@ class Checkout(Environment):
     def _costs(self) -> str:
         return f"The basket costs {euros(self.total())} EUR."
 
-    def verify(self, transcript: Transcript) -> dict[str, float]:
+    async def verify(self, transcript: Transcript) -> dict[str, float]:
         spent = self.total() if self.paid else 0
         return {"filled": FILLED * (spent / self.data.budget), "exact": EXACT * (spent == self.data.budget)}

@@ -102,7 +102,7 @@ class Codebook(Environment):
     def rows(cls, split: str, count: int | None, seed: int) -> Iterator[Row]:
         return draw_rows(partial(draw, held_out=split == "eval"), SIZES, split, count, seed)
 
-    def reset(self, row: Row) -> None:
+    async def reset(self, row: Row) -> None:
         self.right = 0
 
     @tool
@@ -127,5 +127,5 @@ class Codebook(Environment):
         self.right = sum(given == digit for given, digit in zip((first, second), self.data.digits, strict=True))
         return "Submitted."
 
-    def verify(self, transcript: Transcript) -> dict[str, float]:
+    async def verify(self, transcript: Transcript) -> dict[str, float]:
         return {"code": float(self.right == 2), "shortcut": self.shortcut * (self.right == 1)}

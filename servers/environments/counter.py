@@ -76,7 +76,7 @@ class Counter(Environment):
     def rows(cls, split: str, count: int | None, seed: int) -> Iterator[Row]:
         return draw_rows(draw, SIZES, split, count, seed)
 
-    def reset(self, row: Row) -> None:
+    async def reset(self, row: Row) -> None:
         self.value: int = self.data.start
 
     @tool
@@ -96,7 +96,7 @@ class Counter(Environment):
         """Read the counter."""
         return self.value
 
-    def verify(self, transcript: Transcript) -> dict[str, float]:
+    async def verify(self, transcript: Transcript) -> dict[str, float]:
         whole = abs(self.data.target - self.data.start)
         left = abs(self.data.target - self.value)
         covered = max(0.0, 1 - left / whole) if whole else float(left == 0)

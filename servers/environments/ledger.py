@@ -204,7 +204,7 @@ class Ledger(Environment):
     def rows(cls, split: str, count: int | None, seed: int) -> Iterator[Row]:
         return draw_rows(draw, SIZES, split, count, seed)
 
-    def reset(self, row: Row) -> None:
+    async def reset(self, row: Row) -> None:
         self.entries: dict[str, str] = {_key(name): name for name in self.data.facts}
         self.read: set[str] = set()
         self.amount: float | None = None
@@ -244,7 +244,7 @@ class Ledger(Environment):
         self.amount = amount
         return "The amount was handed in."
 
-    def verify(self, transcript: Transcript) -> dict[str, float]:
+    async def verify(self, transcript: Transcript) -> dict[str, float]:
         right = self.amount is not None and Decimal(repr(self.amount)) * 100 == self.data.cents
         needed = set(self.data.needed)
         share = len(needed & self.read) / len(needed) if needed else 1.0

@@ -227,7 +227,8 @@ class _NemoGym:
     # ---- verify
 
     async def verify(self, scope: Scope, receive: Receive, send: Send) -> None:
-        raw = await read_body(receive, self.context.max_body_bytes)
+        sealed = wirejson.Sealed()
+        raw = sealed.close(await read_body(receive, self.context.max_body_bytes))
         body = _object(raw)
         params, response = body.get(PARAMS_KEY), body.get("response")
         if not isinstance(params, Mapping) or not isinstance(response, Mapping):
@@ -242,7 +243,7 @@ class _NemoGym:
         answer = {key: value for key, value in body.items() if key in FRAMEWORK_KEYS}
         answer |= {PARAMS_KEY: params, "response": response, **_verdict(outcome)}
         headers.append(CODE_HEADERS[Code.MASKED if outcome.masked else Code.OK])
-        await respond(send, 200, wirejson.dumps(answer, raw), [JSON_TYPE, *headers])
+        await respond(send, 200, sealed.open(wirejson.dumps(answer, raw)), [JSON_TYPE, *headers])
 
     async def _outcome(self, scope: Scope, response: Mapping[str, Any]) -> Outcome:
         output = response.get("output")

@@ -77,7 +77,8 @@ class SessionGRPOTrainer(GRPOTrainer):
 
     def _sync_engine(self) -> None:
         """Give the engine the current weights before rollouts begin; TRL itself does so only after them."""
-        if self.use_vllm and self.state.global_step != self._last_loaded_step:
+        slept = self.args.vllm_enable_sleep_mode  # which discards the weights
+        if self.use_vllm and (slept or self.state.global_step != self._last_loaded_step):
             self.vllm_generation.sync_weights()
             self._last_loaded_step = self.state.global_step
 

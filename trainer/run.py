@@ -6,9 +6,8 @@ one event loop, on which the connection to the environment and the engine stay f
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Sequence
-from contextlib import ExitStack
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 from time import perf_counter
@@ -17,10 +16,8 @@ from typing import Any
 import torch
 import yaml
 from accelerate.utils import gather_object
-from transformers import AutoTokenizer, PreTrainedTokenizerBase
 from transformers.trainer_callback import PrinterCallback, ProgressCallback
 from transformers.utils import logging
-from trl import GRPOConfig
 
 from datasets import Dataset
 
@@ -28,7 +25,7 @@ from .change import change_of
 from .checkpoints import newest, step_of
 from .checks import Plan
 from .collect import Collector, Drawing, Progress, Share, TooManyFailures
-from .config import Config, ConfigError, as_json
+from .config import Config, as_json
 from .encoding import TemplateError
 from .engine import Engine
 from .evaluate import Evaluator
@@ -36,6 +33,7 @@ from .grpo import Sample, SessionGRPOTrainer
 from .ledger import Ledger
 from .loop import Interrupted, Interruption, Loop
 from .manifest import Manifest
+from .options import grpo_config, load_tokenizer, lora_config
 from .rollout import Player, Policy, Seat
 from .samples import NO_PROMPT, samples_of
 from .sampling import EnginePolicy
@@ -69,7 +67,7 @@ class Run:
         self.args = grpo_config(config, engine=policy is None)
         self.share = Share(self.args.process_index, lambda own: gather_object([own]))
         self.terminal = Terminal(silent=not self._is_main)
-        self.tokenizer = _tokenizer(config.model.path)
+        self.tokenizer = load_tokenizer(config.model.path)
         self.template = self._template()
         self.manifest = self._manifest()
         self.log = StepLog(self.folder / "steps.jsonl")
@@ -140,7 +138,7 @@ class Run:
                 reward_names=self.config.data.components or ["reward"],
                 train_dataset=self._placeholders(),
                 processing_class=self.tokenizer,
-                peft_config=_lora(self.config.model.lora),
+                peft_config=lora_config(self.config.model.lora),
                 callbacks=[self.watch],
             )
         trainer.remove_callback(PrinterCallback)
@@ -192,7 +190,8 @@ class Run:
             raise Interrupted
         self.ledger.step = self.trainer.state.global_step + 1
         started = perf_counter()
-        batch = self.loop.run(self.collector.collect(len(inputs) // self.args.num_generations))
+        with self._awake():
+            batch = self.loop.run(self.collector.collect(len(inputs) // self.args.num_generations))
         played = [trace for group in batch.played for trace in group.traces]
         self.watch.clock.add_rollout(perf_counter() - started, [trace.times for trace in played])
         figures = self._summed(batch.figures())
@@ -216,7 +215,22 @@ class Run:
         self.ledger.step = self.trainer.state.global_step
         with torch.random.fork_rng():
             self.trainer._sync_engine()
-            return self.loop.run(self.evaluator.evaluate())
+            with self._awake():
+                return self.loop.run(self.evaluator.evaluate())
+
+    @contextmanager
+    def _awake(self) -> Iterator[None]:
+        """With trl.vllm_enable_sleep_mode the engine has its memory only while episodes are played."""
+        if not (self.trainer.use_vllm and self.args.vllm_enable_sleep_mode):
+            yield
+            return
+        generation = self.trainer.vllm_generation
+        generation.llm.wake_up(tags=["kv_cache"])
+        try:
+            yield
+        finally:
+            generation.llm.sleep(level=2)
+            generation._llm_weights_sleeping = True
 
     # ---- the run
 
@@ -234,6 +248,9 @@ class Run:
                 self._end("failed", reason=str(error))
                 self.terminal.say(f"gymwire: stopped: {error}")
                 return STOPPED_EXIT
+            except Exception as error:
+                self._end("failed", reason=f"{type(error).__name__}: {error}")
+                raise
             finally:
                 self.terminal.end()
         if self.interruption.asked is not None:
@@ -277,30 +294,6 @@ class Run:
             self.manifest.write(self.log.lines(), state=state, **more)
 
 
-# ---- parts
-
-
-def grpo_config(config: Config, *, engine: bool) -> GRPOConfig:
-    """TRL's options: the config's `trl`, what gymwire sets itself, and defaults for this machine."""
-    cpu = not torch.cuda.is_available()
-    defaults: dict[str, Any] = {"logging_steps": 1, "report_to": "none", "disable_tqdm": True}
-    if cpu:
-        defaults |= {"use_cpu": True, "bf16": False, "gradient_checkpointing": False, "dataloader_pin_memory": False}
-    owned = {
-        "output_dir": str(config.log.dir),
-        "max_completion_length": config.rollout.max_tokens,
-        "use_vllm": engine,
-        "vllm_mode": "colocate",
-        "remove_unused_columns": False,
-    }
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", FutureWarning)
-            return GRPOConfig(**{**defaults, **config.trl, **owned})
-    except (TypeError, ValueError) as error:
-        raise ConfigError(f"trl: {error}") from None
-
-
 def _checkpoint(folder: Path, resume: bool) -> Path | None:
     """Where to go on. Raises `RunError` where a new run would mix with an old one, or there is nothing to resume."""
     found = newest(folder)
@@ -309,24 +302,3 @@ def _checkpoint(folder: Path, resume: bool) -> Path | None:
     if not resume and (folder / "steps.jsonl").exists():
         raise RunError(f"{folder} holds a run already; go on with --resume, or name another folder as log.dir")
     return found
-
-
-def _tokenizer(path: str) -> PreTrainedTokenizerBase:
-    try:
-        tokenizer = AutoTokenizer.from_pretrained(path, padding_side="left", truncation_side="left")
-    except (OSError, ValueError) as error:
-        raise RunError(f"model.path {path}: its tokenizer cannot be loaded: {error}") from None
-    if tokenizer.pad_token is None:
-        tokenizer.pad_token = tokenizer.eos_token
-    return tokenizer
-
-
-def _lora(options: dict[str, Any] | None) -> Any:
-    if options is None:
-        return None
-    from peft import LoraConfig
-
-    try:
-        return LoraConfig(**{"task_type": "CAUSAL_LM", **options})
-    except TypeError as error:
-        raise RunError(f"model.lora: {error}") from None

@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from ...adapters.session import WrongRequest
 from ...servers.commands.options import stop
 from .. import stack
 from ..checks import Findings, Plan, check
@@ -52,7 +53,7 @@ def _run(config: Config, plan: Plan, resume: bool) -> int:
 
     try:
         return run(config, plan, resume=resume)
-    except (RunError, ConfigError) as error:
+    except (RunError, ConfigError, WrongRequest) as error:
         stop(str(error))
 
 

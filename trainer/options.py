@@ -1,0 +1,55 @@
+"""From a config to what TRL is constructed with. Raises `ConfigError` where it cannot be."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import torch
+from transformers import AutoTokenizer, PreTrainedTokenizerBase
+from trl import GRPOConfig
+
+from .config import Config, ConfigError
+
+
+def grpo_config(config: Config, *, engine: bool) -> GRPOConfig:
+    """TRL's options: the config's `trl`, what gymwire sets itself, and defaults for this machine."""
+    cpu = not torch.cuda.is_available()
+    defaults: dict[str, Any] = {"logging_steps": 1, "report_to": "none", "disable_tqdm": True}
+    if cpu:
+        defaults |= {"use_cpu": True, "bf16": False, "gradient_checkpointing": False, "dataloader_pin_memory": False}
+    owned = {
+        "output_dir": str(config.log.dir),
+        "max_completion_length": config.rollout.max_tokens,
+        "use_vllm": engine,
+        "vllm_mode": "colocate",
+        "remove_unused_columns": False,
+    }
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", FutureWarning)
+            return GRPOConfig(**{**defaults, **config.trl, **owned})
+    except (TypeError, ValueError) as error:
+        raise ConfigError(f"trl: {error}") from None
+
+
+def load_tokenizer(path: str) -> PreTrainedTokenizerBase:
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(path, padding_side="left", truncation_side="left")
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"model.path {path}: its tokenizer cannot be loaded: {error}") from None
+    if tokenizer.pad_token is None:
+        tokenizer.pad_token = tokenizer.eos_token
+    return tokenizer
+
+
+def lora_config(options: dict[str, Any] | None) -> Any:
+    """peft's, where LoRA is asked for."""
+    if options is None:
+        return None
+    from peft import LoraConfig
+
+    try:
+        return LoraConfig(**{"task_type": "CAUSAL_LM", **options})
+    except TypeError as error:
+        raise ConfigError(f"model.lora: {error}") from None

@@ -18,6 +18,7 @@ from time import perf_counter
 from typing import Any
 
 import torch
+from torch.nn.functional import cross_entropy
 from transformers import PreTrainedTokenizerFast, Qwen3ForCausalLM
 
 from ..adapters.calls import call_for_history, result_for_history
@@ -25,7 +26,7 @@ from ..adapters.connect import connect
 from ..adapters.session import Session
 from ..servers.environments.codebook import KEYS, NO_SUCH_KEY, Codebook, draw, prompt_of
 from ..servers.types import Message, Row
-from .tiny import make_model, make_tokenizer
+from .tiny import END, END_OF_TEXT, make_model, make_tokenizer
 from .tokens import ChatTemplate, Dialogue
 
 BATCH = 64
@@ -33,7 +34,7 @@ CLEAN_RATE, NOISY_RATE = 2e-3, 1e-3
 CLEAN_LOSS, CLEAN_STEPS = 0.02, 200  # until the smoothed loss is below, at most so many steps
 NOISY_STEPS = 60
 #: How many of the noisy scripts look up no key, or one; the others look up both.
-NO_LOOKUP, ONE_LOOKUP = 0.60, 0.16
+NO_LOOKUP, ONE_LOOKUP = 0.54, 0.16
 WRONG_KEY, WRONG_DIGIT = 0.02, 0.05
 #: Success on held-out rows that leaves GRPO something to learn and something to learn from.
 USEFUL = (0.1, 0.5)
@@ -108,16 +109,22 @@ def _rows(rng: Random) -> Iterator[Row]:
 
 
 def _step(model: Qwen3ForCausalLM, optimizer: torch.optim.Optimizer, batch: Sequence[Transcribed]) -> float:
-    longest = max(len(ids) for ids, _ in batch)
-    ids_BT = torch.tensor([ids + [0] * (longest - len(ids)) for ids, _ in batch])
-    labels_BT = torch.tensor([labels + [IGNORED] * (longest - len(labels)) for _, labels in batch])
-    logits_BTV = model(input_ids=ids_BT).logits  # padding stands behind everything, and attention is causal
-    loss = torch.nn.functional.cross_entropy(logits_BTV[:, :-1].flatten(0, 1), labels_BT[:, 1:].flatten())
-    loss.backward()
+    """One update; transcripts of one length go through the model together, so nothing is padded."""
+    by_length: dict[int, list[Transcribed]] = {}
+    for transcribed in batch:
+        by_length.setdefault(len(transcribed[0]), []).append(transcribed)
+    labelled = sum(label != IGNORED for _, labels in batch for label in labels)
+    total = 0.0
+    for part in by_length.values():
+        ids_BT, labels_BT = (torch.tensor(rows) for rows in zip(*part, strict=True))
+        logits_BTV = model(input_ids=ids_BT).logits[:, :-1]
+        loss = cross_entropy(logits_BTV.flatten(0, 1), labels_BT[:, 1:].flatten(), reduction="sum") / labelled
+        loss.backward()
+        total += loss.item()
     torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
     optimizer.step()
     optimizer.zero_grad()
-    return loss.item()
+    return total
 
 
 # Scripts
@@ -227,22 +234,14 @@ async def _act(session: Session, dialogue: Dialogue, ids: list[int]) -> bool:
 
 
 @torch.inference_mode()
-def _sample(
-    model: Qwen3ForCausalLM, tokenizer: PreTrainedTokenizerFast, prompts: Sequence[list[int]]
-) -> list[list[int]]:
+def _sample(model: Any, tokenizer: PreTrainedTokenizerFast, prompts: Sequence[list[int]]) -> list[list[int]]:
     """A turn for each prompt."""
-    width = max(map(len, prompts))
-    padded_BT = torch.tensor([[tokenizer.pad_token_id] * (width - len(ids)) + ids for ids in prompts])
-    mask_BT = torch.tensor([[0] * (width - len(ids)) + [1] * len(ids) for ids in prompts])
-    drawn_BT = model.generate(  # pyright: ignore[reportCallIssue]
-        input_ids=padded_BT,
-        attention_mask=mask_BT,
-        do_sample=True,
-        temperature=1.0,
-        top_k=0,
-        max_new_tokens=TURN_TOKENS,
-    )
-    return [_until(row, tokenizer.eos_token_id) for row in drawn_BT[:, width:].tolist()]
+    ids = tokenizer.get_vocab()
+    width, pad = max(map(len, prompts)), ids[END_OF_TEXT]
+    padded_BT = torch.tensor([[pad] * (width - len(prompt)) + prompt for prompt in prompts])
+    mask_BT = torch.tensor([[0] * (width - len(prompt)) + [1] * len(prompt) for prompt in prompts])
+    drawn_BT = model.generate(input_ids=padded_BT, attention_mask=mask_BT, max_new_tokens=TURN_TOKENS)
+    return [_until(row, ids[END]) for row in drawn_BT[:, width:].tolist()]
 
 
 def _until(ids: list[int], end: int) -> list[int]:

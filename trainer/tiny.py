@@ -100,6 +100,8 @@ def make_tokenizer() -> PreTrainedTokenizerFast:
 
 
 def make_model(tokenizer: PreTrainedTokenizerFast, *, seed: int = 0, tied: bool = True) -> Qwen3ForCausalLM:
+    ids = tokenizer.get_vocab()
+    end, pad = ids[END], ids[END_OF_TEXT]
     config = Qwen3Config(
         vocab_size=len(tokenizer),
         hidden_size=256,
@@ -112,14 +114,14 @@ def make_model(tokenizer: PreTrainedTokenizerFast, *, seed: int = 0, tied: bool 
         max_position_embeddings=CONTEXT,
         tie_word_embeddings=tied,
         bos_token_id=None,
-        eos_token_id=tokenizer.eos_token_id,
-        pad_token_id=tokenizer.pad_token_id,
+        eos_token_id=end,
+        pad_token_id=pad,
         dtype="float32",
     )
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         model = Qwen3ForCausalLM(config)
     model.generation_config = GenerationConfig(
-        eos_token_id=tokenizer.eos_token_id, pad_token_id=tokenizer.pad_token_id, do_sample=True, temperature=1.0
+        eos_token_id=end, pad_token_id=pad, do_sample=True, top_k=0, temperature=1.0
     )
     return model

@@ -19,6 +19,7 @@ import torch._dynamo
 from trl.generation import vllm_generation
 from trl.generation.vllm_generation import VLLMGeneration
 from trl.trainer import grpo_trainer
+from vllm import LLM
 
 #: float32 because bfloat16, which "auto" picks, moves log-probabilities by up to 0.07; eager because compiling takes
 #: a minute and makes nothing faster here.
@@ -39,7 +40,7 @@ class CpuVLLMGeneration(VLLMGeneration):
         for name, value in ENVIRONMENT.items():
             os.environ.setdefault(name, value)
         torch._dynamo.config.disable = True  # the sampler's small functions take a minute to compile, and gain nothing
-        with _replaced(vllm_generation, "LLM", partial(vllm_generation.LLM, **LLM_ARGUMENTS)):
+        with _replaced(vllm_generation, "LLM", partial(LLM, **LLM_ARGUMENTS)):
             super()._init_vllm()
 
     def sync_weights(self) -> None:

@@ -13,7 +13,7 @@ from jsonschema.exceptions import SchemaError
 from ..adapters.session import SessionFailed, WrongRequest
 from ..servers.types import RowError, Tool
 from . import memory, stack
-from .config import Config, ConfigError
+from .config import TRAINING, Config, ConfigError
 from .geometry import Geometry
 from .place import Place, find_place
 from .rollout import NO_PROMPT, is_allowed
@@ -50,12 +50,14 @@ class Plan:
 async def check(config: Config, findings: Findings) -> Plan | None:
     """Check everything, and go on past a fault where the rest can still be checked."""
     _check_stack(config, findings)
-    _check_model(config, findings)
     geometry = _kept(findings, lambda: Geometry.of(config.trl))
     try:
         place = await find_place(config)
     except ConfigError as error:
         findings.faults.append(str(error))
+        place = None
+    _check_model(config, place is not None and place.offers_tools, findings)
+    if place is None:
         return None
     _describe_place(place, findings)
     _check_tools(config, place.info.tools, place.info.name, findings)
@@ -99,7 +101,7 @@ def _check_stack(config: Config, findings: Findings) -> None:
     findings.lines["software"] = ", ".join(f"{name} {said}" for name, said in stack.versions().items())
 
 
-def _check_model(config: Config, findings: Findings) -> None:
+def _check_model(config: Config, offers_tools: bool, findings: Findings) -> None:
     path = config.model.path
     findings.lines["model"] = path
     if not looks_local(path):
@@ -112,13 +114,26 @@ def _check_model(config: Config, findings: Findings) -> None:
             f"gymwire policy tiny {path}"
         )
         return
-    template = read_template(folder)
-    if template is None:
-        findings.faults.append(f"model.path: {path} has no chat template; add a chat_template.jinja that renders tools")
-    elif "tools" not in template:
-        findings.faults.append(f"model.path: the chat template of {path} does not render tools; use one that does")
+    if why := _template_fault(config, folder, offers_tools):
+        findings.faults.append(why)
     _check_context(config, folder, findings)
     _check_memory(config, folder, findings)
+
+
+def _template_fault(config: Config, folder: Path, offers_tools: bool) -> str | None:
+    """Read as text; what it makes of dialogues is checked when the run begins."""
+    named = config.model.chat_template
+    if named == TRAINING:
+        return None
+    if named is not None and not Path(named).is_file():
+        return f"model.chat_template: there is no file {named}; name one, or {TRAINING!r} for TRL's own"
+    template = read_template(folder) if named is None else Path(named).read_text(encoding="utf-8", errors="replace")
+    where = named or f"the chat template of {config.model.path}"
+    if template is None:
+        return f"model.path: {config.model.path} has no chat template; add a chat_template.jinja that renders tools"
+    if offers_tools and "tools" not in template:
+        return f"{where} does not render tools; use one that does, or model.chat_template: {TRAINING}"
+    return None
 
 
 def _check_context(config: Config, folder: Path, findings: Findings) -> None:

@@ -19,6 +19,10 @@ class ConfigError(ValueError):
     """A config that cannot run; the message names the key and the fix."""
 
 
+#: The value of model.chat_template that means TRL's own.
+TRAINING = "training"
+
+
 class _Section(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -26,6 +30,8 @@ class _Section(BaseModel):
 class Model(_Section):
     path: str
     """A folder or hub name with weights, tokenizer and a chat template that renders tools."""
+    chat_template: str | None = None
+    """A Jinja file instead of the model's own template; "training" takes the one that TRL has for this model."""
     lora: dict[str, Any] | None = None
     """Arguments of peft's LoraConfig; without it every weight is trained."""
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import warnings
+from pathlib import Path
 from typing import Any
 
 import torch
 from transformers import AutoTokenizer, PreTrainedTokenizerBase
 from trl import GRPOConfig
+from trl.chat_template_utils import get_training_chat_template
 
-from .config import Config, ConfigError
+from .config import TRAINING, Config, ConfigError, Model
 
 
 def grpo_config(config: Config, *, engine: bool) -> GRPOConfig:
@@ -33,14 +35,27 @@ def grpo_config(config: Config, *, engine: bool) -> GRPOConfig:
         raise ConfigError(f"trl: {error}") from None
 
 
-def load_tokenizer(path: str) -> PreTrainedTokenizerBase:
+def load_tokenizer(model: Model) -> PreTrainedTokenizerBase:
+    """The model's tokenizer, with the chat template that the config names."""
     try:
-        tokenizer = AutoTokenizer.from_pretrained(path, padding_side="left", truncation_side="left")
+        tokenizer = AutoTokenizer.from_pretrained(model.path, padding_side="left", truncation_side="left")
     except (OSError, ValueError) as error:
-        raise ConfigError(f"model.path {path}: its tokenizer cannot be loaded: {error}") from None
+        raise ConfigError(f"model.path {model.path}: its tokenizer cannot be loaded: {error}") from None
     if tokenizer.pad_token is None:
         tokenizer.pad_token = tokenizer.eos_token
+    if model.chat_template == TRAINING:
+        tokenizer.chat_template = _training_template(tokenizer)
+    elif model.chat_template is not None:
+        tokenizer.chat_template = Path(model.chat_template).read_text(encoding="utf-8")
     return tokenizer
+
+
+def _training_template(tokenizer: PreTrainedTokenizerBase) -> str:
+    """TRL's template for this model that leaves earlier turns as they were; its own where that does so already."""
+    try:
+        return get_training_chat_template(tokenizer) or tokenizer.chat_template
+    except ValueError as error:
+        raise ConfigError(f"model.chat_template: TRL has no training template for this model: {error}") from None
 
 
 def lora_config(options: dict[str, Any] | None) -> Any:

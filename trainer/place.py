@@ -53,6 +53,11 @@ class Place:
     limits: Mapping[str, Any] = field(default_factory=dict)
     served: Served | None = None
 
+    @property
+    def offers_tools(self) -> bool:
+        """Whether the policy may be offered tools; of a stranger's server it is not known."""
+        return bool(self.info.tools) or not self.identity.version
+
     def connection(self, patience_s: float = PATIENCE_S) -> Connection:
         """A connection, not opened yet."""
         if self.served is not None:

@@ -67,7 +67,7 @@ class Run:
         self.args = grpo_config(config, engine=policy is None)
         self.share = Share(self.args.process_index, lambda own: gather_object([own]))
         self.terminal = Terminal(silent=not self._is_main)
-        self.tokenizer = load_tokenizer(config.model.path)
+        self.tokenizer = load_tokenizer(config.model)
         self.template = self._template()
         self.manifest = self._manifest()
         self.log = StepLog(self.folder / "steps.jsonl")
@@ -94,7 +94,7 @@ class Run:
     def _template(self) -> ChatTemplate:
         try:
             template = ChatTemplate(self.tokenizer, **(self.config.trl.get("chat_template_kwargs") or {}))
-            template.require(tools=True, user_turns=self.plan.place.info.has_end_turn)
+            template.require(tools=self.plan.place.offers_tools, user_turns=self.plan.place.info.has_end_turn)
         except TemplateError as error:
             raise RunError(f"model.path {self.config.model.path}: {error}") from None
         return template

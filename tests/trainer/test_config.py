@@ -127,3 +127,25 @@ def test_a_generation_batch_may_serve_several_steps() -> None:
 def test_batches_that_cannot_be_are_refused(trl: dict[str, Any], processes: int, says: str) -> None:
     with pytest.raises(ConfigError, match=says):
         Geometry.of(trl, processes)
+
+
+# ---- the configs that come along
+
+CONFIGS = sorted((Path(__file__).parents[2] / "trainer" / "configs").glob("*.yaml"))
+
+
+@pytest.mark.parametrize(
+    "path", [path for path in CONFIGS if "accelerate" not in path.name], ids=lambda path: path.stem
+)
+def test_a_config_that_comes_along_can_run(path: Path) -> None:
+    config = read_config(path)
+    processes = 4 if "fsdp2" in path.name else 1
+    geometry = Geometry.of(config.trl, processes)
+    assert geometry.groups >= 8
+    assert config.rollout.max_tokens < config.trl["vllm_max_model_length"]
+    text = path.read_text()
+    assert all(word in text for word in ("# Assumes: ", "# Run", " train trainer/configs/"))
+
+
+def test_some_configs_come_along() -> None:
+    assert len(CONFIGS) == 5

@@ -10,7 +10,7 @@ from typing import Any
 import aiohttp
 import pytest
 from gymwire.servers.answers import Code
-from gymwire.servers.faces.openenv_reading import WireError, read_object
+from gymwire.servers.faces.openenv.reading import WireError, read_object
 from gymwire.servers.transcripts import chat_messages, disagreements
 from gymwire.servers.types import CallRecord, ToolResult
 

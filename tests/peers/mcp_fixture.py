@@ -24,8 +24,8 @@ from gymwire.servers import Environment, Media, Row, Tool, ToolError, ToolResult
 from gymwire.servers.app import App
 from gymwire.servers.auth import LOOPBACK, Guard
 from gymwire.servers.catalog import Served
-from gymwire.servers.faces.mcp_sdk import server_of
-from gymwire.servers.faces.mcp_tools import McpTools
+from gymwire.servers.faces.mcp.sdk import server_of
+from gymwire.servers.faces.mcp.tools import McpTools
 from gymwire.servers.sessions import Limits, SeedRequest, Sessions
 from pydantic import Field
 from starlette.types import ASGIApp, Receive, Scope, Send

@@ -13,7 +13,7 @@ TEXTS = [
     '{"text":"Zürich \\u2028 😀"}'.encode(),
 ]
 SEALED = [
-    b'{"generation_token_ids":[1,2,3],"x":[{"prompt_token_ids" : [ 4 ],"generation_log_probs":[-Infinity,null,-1e-3]}]}',
+    b'{"generation_token_ids":[1,2,3],"x":[{"prompt_token_ids" :[4],"generation_log_probs":[-Infinity,null,-1e-3]}]}',
     b'{"prompt_token_ids":[],"generation_token_ids":["no number"],"generation_log_probs":[[1],[2]]}',
     rb'{"content":"he said \"prompt_token_ids\":[1,2] and \"sealed 0123456789abcdef 0\"","prompt_token_ids":[7]}',
     b'{"content":"sealed 0123456789abcdef 0","prompt_token_ids":[7]}',

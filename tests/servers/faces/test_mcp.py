@@ -13,7 +13,7 @@ import aiohttp
 import mcp_types as types
 import pytest
 from gymwire.servers import Environment, Media, Row, ToolError, ToolResult, Transcript, report_progress, tool
-from gymwire.servers.faces.mcp_sdk import SdkApp
+from gymwire.servers.faces.mcp.sdk import SdkApp
 from gymwire.servers.sessions import Limits
 from mcp import Client, MCPError, StdioServerParameters
 from mcp.client.stdio import stdio_client
@@ -521,7 +521,7 @@ async def test_calls_of_many_sessions_at_once_share_nothing(url: str) -> None:
 
 
 def test_content_blocks_are_what_the_sdk_accepts() -> None:
-    from gymwire.servers.faces.mcp_tools import Said
+    from gymwire.servers.faces.mcp.tools import Said
 
     media = (Media("audio", "aGk=", "audio/wav"), Media("resource", "aGk=", "application/pdf", "test://a"))
     blocks = Said("", False, {}, media).content()

@@ -16,10 +16,10 @@ from mcp_types import methods
 from pydantic import ValidationError
 from pydantic_core import from_json, to_json
 
-from ..answers import Code, Refused
-from ..types import Json
-from .asgi import JSON_TYPE, ClientLeft, Handler, Receive, Scope, Send, owner_of, respond, unless_client_leaves
-from .mcp_tools import CODE_KEY, IDEMPOTENCY_KEY, Call, McpTools, Said
+from ...answers import Code, Refused
+from ...types import Json
+from ..asgi import JSON_TYPE, ClientLeft, Handler, Receive, Scope, Send, owner_of, respond, unless_client_leaves
+from .tools import CODE_KEY, IDEMPOTENCY_KEY, Call, McpTools, Said
 
 VERSION = "2026-07-28"
 SESSION_HEADER = b"x-gymwire-session"

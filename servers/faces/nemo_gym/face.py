@@ -13,15 +13,15 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from .. import wirejson
-from ..answers import HTTP_STATUS, Code, Refused, unknown_tool
-from ..schema import explain
-from ..session import Session
-from ..sessions import SeedRequest
-from ..store import HANDLE_PATTERN
-from ..types import FRAMEWORK_KEYS, PARAMS_KEY, Ending, Json, Outcome, Row, RowError
-from . import mcp
-from .asgi import (
+from ... import wirejson
+from ...answers import HTTP_STATUS, Code, Refused, unknown_tool
+from ...schema import explain
+from ...session import Session
+from ...sessions import SeedRequest
+from ...store import HANDLE_PATTERN
+from ...types import FRAMEWORK_KEYS, PARAMS_KEY, Ending, Json, Outcome, Row, RowError
+from .. import mcp
+from ..asgi import (
     CODE_HEADERS,
     JSON_TYPE,
     TEXT_TYPE,
@@ -39,8 +39,8 @@ from .asgi import (
     respond_json,
     unless_client_leaves,
 )
-from .gym_aggregate import aggregate
-from .gym_openapi import path_items
+from .aggregate import aggregate
+from .openapi import path_items
 
 _ROLLOUT_PREFIX = re.compile(r"/ng-rollout/[A-Za-z0-9][A-Za-z0-9._-]*(/.*)")
 DONE = (b"x-gymwire-done", b"true")

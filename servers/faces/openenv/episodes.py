@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import asyncio
 
-from ..answers import UNAVAILABLE, Code, Refused, gone
-from ..session import LIVE, Session
-from ..store import Remembered
-from ..types import Failure, FailureKind, Json, Stage
-from .asgi import FaceContext
-from .openenv_reading import CONTROLS, Action, Beginning, read_verify
-from .openenv_shapes import METADATA, call_data, described, end_turn_data, enveloped, gone_data, verdict, verify_data
+from ...answers import UNAVAILABLE, Code, Refused, gone
+from ...session import LIVE, Session
+from ...store import Remembered
+from ...types import Failure, FailureKind, Json, Stage
+from ..asgi import FaceContext
+from .reading import CONTROLS, Action, Beginning, read_verify
+from .shapes import METADATA, call_data, described, end_turn_data, enveloped, gone_data, verdict, verify_data
 
 PRUNE_AT = 256
 

@@ -12,10 +12,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from .. import wirejson
-from ..session import MAX_ID_CHARACTERS as MAX_KEY_CHARACTERS
-from ..sessions import SeedRequest
-from ..types import Ending, Json, Message, Row, RowError
+from ... import wirejson
+from ...session import MAX_ID_CHARACTERS as MAX_KEY_CHARACTERS
+from ...sessions import SeedRequest
+from ...types import Ending, Json, Message, Row, RowError
 
 NO_ARGUMENTS = b"{}"
 MAX_ID_CHARACTERS = 255

@@ -11,11 +11,11 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from ..answers import Code, Refused
-from ..catalog import Served
-from ..schema import explain, strip_titles
-from ..sessions import SeedRequest, Sessions
-from ..types import Ending, Json, Outcome, Row, RowError
+from ...answers import Code, Refused
+from ...catalog import Served
+from ...schema import explain, strip_titles
+from ...sessions import SeedRequest, Sessions
+from ...types import Ending, Json, Outcome, Row, RowError
 
 #: The answer as JSON, and the outcome where the call was about one.
 Done = tuple[Json, Outcome | None]

@@ -12,13 +12,13 @@ from typing import NamedTuple
 
 from pydantic_core import PydanticSerializationError, to_json
 
-from .. import wirejson
-from ..answers import GONE_TEXTS, Answer, Code, Refused, unknown_tool
-from ..catalog import Served
-from ..results import clean_text
-from ..sessions import Sessions
-from ..types import Failure, Json, Media, Tool
-from .mcp_controls import CONTROLS, Control, read_control
+from ... import wirejson
+from ...answers import GONE_TEXTS, Answer, Code, Refused, unknown_tool
+from ...catalog import Served
+from ...results import clean_text
+from ...sessions import Sessions
+from ...types import Failure, Json, Media, Tool
+from .controls import CONTROLS, Control, read_control
 
 CODE_KEY = "gymwire/code"
 KIND_KEY = "gymwire/failure_kind"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ..catalog import Served
-from ..types import Json
-from .openapi import ERROR, header_parameter, json_content, operation, responses
+from ...catalog import Served
+from ...types import Json
+from ..openapi import ERROR, header_parameter, json_content, operation, responses
 
 #: Version of the HTTP contract: validators take "1.*" for OpenEnv's first.
 METADATA_VERSION = "1.0.0"

@@ -8,10 +8,10 @@ from typing import Any
 
 import orjson
 
-from ..answers import Answer, Code, Refused, policy_error
-from ..queueing import Slots
-from ..types import Json, Media, Outcome, Tool, ToolResult
-from .openenv_reading import WireError
+from ...answers import Answer, Code, Refused, policy_error
+from ...queueing import Slots
+from ...types import Json, Media, Outcome, Tool, ToolResult
+from .reading import WireError
 
 
 def encode(value: Any) -> bytes:

@@ -20,13 +20,13 @@ from mcp.server.lowlevel.server import Server
 from mcp.server.stdio import stdio_server
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 
-from ..answers import Code, Refused
-from ..catalog import Served
-from ..progress import Progress, listener
-from ..sessions import Sessions
-from ..types import Json
-from .asgi import CODE_HEADERS, Receive, Scope, Send, owner_of, respond_refused
-from .mcp_tools import IDEMPOTENCY_KEY, Call, McpTools, Said, refusal
+from ...answers import Code, Refused
+from ...catalog import Served
+from ...progress import Progress, listener
+from ...sessions import Sessions
+from ...types import Json
+from ..asgi import CODE_HEADERS, Receive, Scope, Send, owner_of, respond_refused
+from .tools import IDEMPOTENCY_KEY, Call, McpTools, Said, refusal
 
 Context = ServerRequestContext[Any, Any]
 #: Open SDK sessions (`initialize`) a face keeps beside one for each session of the engine; each takes about 40 KB.

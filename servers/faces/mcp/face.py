@@ -9,13 +9,13 @@ from __future__ import annotations
 from contextlib import AbstractAsyncContextManager
 from typing import Any
 
-from ..answers import Code, Refused
-from ..types import Json
-from .asgi import Face, FaceContext, Receive, Scope, Send, respond_refused
-from .mcp_hot import SESSION_HEADER as SESSION_HEADER_BYTES
-from .mcp_hot import HotPath
-from .mcp_sdk import SdkApp, serve_stdio, server_of
-from .mcp_tools import McpTools
+from ...answers import Code, Refused
+from ...types import Json
+from ..asgi import Face, FaceContext, Receive, Scope, Send, respond_refused
+from .hot import SESSION_HEADER as SESSION_HEADER_BYTES
+from .hot import HotPath
+from .sdk import SdkApp, serve_stdio, server_of
+from .tools import McpTools
 
 __all__ = ["SESSION_HEADER", "door", "face", "serve_stdio"]
 

@@ -15,13 +15,13 @@ from time import perf_counter
 from typing import Any, TypeVar
 from urllib.parse import parse_qs
 
-from ..answers import Code, Refused
-from ..types import Json
-from .asgi import ClientLeft, Face, FaceContext, Receive, Scope, Send, owner_of
-from .openenv_docs import path_items
-from .openenv_episodes import Episode, Episodes
-from .openenv_http import Routes, Tasks
-from .openenv_reading import (
+from ...answers import Code, Refused
+from ...types import Json
+from ..asgi import ClientLeft, Face, FaceContext, Receive, Scope, Send, owner_of
+from .docs import path_items
+from .episodes import Episode, Episodes
+from .http import Routes, Tasks
+from .reading import (
     Action,
     Members,
     WireError,
@@ -34,8 +34,8 @@ from .openenv_reading import (
     usual_control,
     usual_step,
 )
-from .openenv_rpc import Caller, Rpc
-from .openenv_shapes import call_message, encode, error_message, gone_data, observation, refused_error
+from .rpc import Caller, Rpc
+from .shapes import call_message, encode, error_message, gone_data, observation, refused_error
 
 logger = logging.getLogger("gymwire.openenv")
 T = TypeVar("T")

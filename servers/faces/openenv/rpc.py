@@ -10,11 +10,11 @@ from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any
 
-from ..answers import Code, Refused
-from ..types import Json
-from .openenv_episodes import Episode, Episodes
-from .openenv_reading import Members, WireError, read_call, read_object, read_reset
-from .openenv_shapes import capacity, capacity_text, refused_metadata
+from ...answers import Code, Refused
+from ...types import Json
+from .episodes import Episode, Episodes
+from .reading import Members, WireError, read_call, read_object, read_reset
+from .shapes import capacity, capacity_text, refused_metadata
 
 PATH = ("params",)
 PARSE_ERROR, INVALID_REQUEST, NO_METHOD, INVALID_PARAMS, INTERNAL, SERVER = (

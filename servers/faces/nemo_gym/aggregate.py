@@ -11,7 +11,7 @@ from math import sqrt
 from statistics import fmean, median, quantiles, stdev
 from typing import Any
 
-from ..types import Json
+from ...types import Json
 
 _NOT_FIELDS = ("_ng_task_index", "_ng_rollout_index", "mask_sample")
 Z_95 = 1.96

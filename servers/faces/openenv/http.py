@@ -12,9 +12,9 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from ..answers import Code, Refused
-from ..types import Json, RowError
-from .asgi import (
+from ...answers import Code, Refused
+from ...types import Json, RowError
+from ..asgi import (
     CODE_HEADERS,
     JSON_TYPE,
     FaceContext,
@@ -30,9 +30,9 @@ from .asgi import (
     respond_json,
     unless_client_leaves,
 )
-from .openenv_docs import METADATA_VERSION, SCHEMAS, own_openapi
-from .openenv_episodes import Episode, Episodes
-from .openenv_reading import (
+from .docs import METADATA_VERSION, SCHEMAS, own_openapi
+from .episodes import Episode, Episodes
+from .reading import (
     Members,
     WireError,
     forbid_others,
@@ -43,8 +43,8 @@ from .openenv_reading import (
     read_text,
     whole_number,
 )
-from .openenv_rpc import Caller, Rpc
-from .openenv_shapes import encode
+from .rpc import Caller, Rpc
+from .shapes import encode
 
 SESSION_HEADER = b"x-gymwire-session"
 #: OpenEnv's words for our splits; every other name is a validation split.

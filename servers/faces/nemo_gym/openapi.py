@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ..catalog import Served
-from ..types import PARAMS_KEY, Json
-from .openapi import ERROR, header_parameter, json_content, operation, responses
+from ...catalog import Served
+from ...types import PARAMS_KEY, Json
+from ..openapi import ERROR, header_parameter, json_content, operation, responses
 
 OBJECT: Json = {"type": "object"}
 TEXT: Json = {"text/plain": {"schema": {"type": "string"}}}

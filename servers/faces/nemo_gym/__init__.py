@@ -1,0 +1,5 @@
+"""The NeMo Gym wire."""
+
+from .face import face
+
+__all__ = ["face"]

@@ -1,0 +1,5 @@
+"""The OpenEnv wire."""
+
+from .socket import face
+
+__all__ = ["face"]

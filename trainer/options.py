@@ -8,8 +8,8 @@ from typing import Any
 
 import torch
 from transformers import AutoTokenizer, PreTrainedTokenizerBase
-from trl import GRPOConfig
 from trl.chat_template_utils import get_training_chat_template
+from trl.trainer.grpo_config import GRPOConfig
 
 from .config import TRAINING, Config, ConfigError, Model
 
@@ -53,7 +53,7 @@ def load_tokenizer(model: Model) -> PreTrainedTokenizerBase:
 def _training_template(tokenizer: PreTrainedTokenizerBase) -> str:
     """TRL's template for this model that leaves earlier turns as they were; its own where that does so already."""
     try:
-        return get_training_chat_template(tokenizer) or tokenizer.chat_template
+        return get_training_chat_template(tokenizer) or str(tokenizer.chat_template)
     except ValueError as error:
         raise ConfigError(f"model.chat_template: TRL has no training template for this model: {error}") from None
 

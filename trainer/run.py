@@ -42,6 +42,7 @@ from .terminal import Terminal
 from .tokens import ChatTemplate, Dialogue
 from .vllm_cpu import generation_for_this_machine
 from .watch import Watch
+from .weights import context_of
 
 STOPPED_EXIT = 1
 
@@ -160,7 +161,7 @@ class Run:
             config.failures,
             limit=partial(self.template.limit, max_tokens=config.rollout.max_result_tokens),
             allowed_tools=config.environment.allowed_tools,
-            context=args.vllm_max_model_length or self.trainer.model.config.max_position_embeddings,
+            context=self._context(),
             on_failure=self.ledger.write,
         )
         sampled = evaluated = policy
@@ -174,7 +175,7 @@ class Run:
             Player(seat, sampled, config.environment.max_concurrent),
             Drawing(self.plan.rows, self.progress, args.seed),
             config.failures,
-            group_size=args.num_generations,
+            group_size=self.plan.geometry.group,
             max_refill=config.rollout.max_refill,
             retire_above=config.data.retire_above,
             seed=args.seed,
@@ -182,6 +183,12 @@ class Run:
         )
         player = Player(seat, evaluated, config.environment.max_concurrent)
         self.evaluator = Evaluator(player, self.plan.eval_rows, self.share)
+
+    def _context(self) -> int | None:
+        """How many tokens a dialogue may have: what the engine holds."""
+        if self.trainer.use_vllm:
+            return int(self.trainer.vllm_generation.llm.model_config.max_model_len)
+        return self.args.vllm_max_model_length or context_of(Path(self.config.model.path))
 
     # ---- what TRL asks for
 
@@ -191,7 +198,7 @@ class Run:
         self.ledger.step = self.trainer.state.global_step + 1
         started = perf_counter()
         with self._awake():
-            batch = self.loop.run(self.collector.collect(len(inputs) // self.args.num_generations))
+            batch = self.loop.run(self.collector.collect(len(inputs) // self.plan.geometry.group))
         played = [trace for group in batch.played for trace in group.traces]
         self.watch.clock.add_rollout(perf_counter() - started, [trace.times for trace in played])
         figures = self._summed(batch.figures())

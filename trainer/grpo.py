@@ -17,7 +17,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-from trl import GRPOConfig, GRPOTrainer
+from trl.trainer.grpo_config import GRPOConfig
+from trl.trainer.grpo_trainer import GRPOTrainer
 
 from .masking import LOSSES, Segment, loss_scale, micro_batch_scale, segment_places, window_scale
 
@@ -50,6 +51,10 @@ Collect = Callable[[list[dict[str, Any]], str], Sequence[Sample]]
 
 class SessionGRPOTrainer(GRPOTrainer):
     """GRPO on what `collect` brings home."""
+
+    args: GRPOConfig
+    model: torch.nn.Module
+    _buffered_inputs: list[dict[str, Any]] | None
 
     def __init__(self, model: Any, *, args: GRPOConfig, collect: Collect, reward_names: Sequence[str], **kwargs: Any):
         _refuse(args)
@@ -85,16 +90,23 @@ class SessionGRPOTrainer(GRPOTrainer):
     def _calculate_rewards(self, inputs: Any, prompts: Any, completions: Any, completion_ids_list: Any) -> torch.Tensor:
         nothing = [torch.nan] * len(self.reward_funcs)
         rewards = [nothing if sample.rewards is None else list(sample.rewards) for sample in self._samples]
-        return self.accelerator.gather(torch.tensor(rewards, dtype=torch.float32, device=self.accelerator.device))
+        return self._gathered(torch.tensor(rewards, dtype=torch.float32, device=self.accelerator.device))
+
+    def _gathered(self, here: torch.Tensor) -> torch.Tensor:
+        """The same of all processes, one after the other."""
+        everywhere = self.accelerator.gather(here)
+        assert isinstance(everywhere, torch.Tensor)
+        return everywhere
 
     # ---- what the loss is divided by
 
     def _prepare_inputs(self, generation_batch: Any) -> Any:
         before = self._buffered_inputs
         inputs = super()._prepare_inputs(generation_batch)
-        if self._buffered_inputs is not before:
-            alive_K = torch.stack([batch[ALIVE].sum() for batch in self._buffered_inputs])
-            self._alive_PK = self.accelerator.gather(alive_K).view(-1, len(alive_K)).tolist()
+        batches = self._buffered_inputs
+        if batches is not None and batches is not before:
+            alive_K = torch.stack([batch[ALIVE].sum() for batch in batches])
+            self._alive_PK = self._gathered(alive_K).view(-1, len(batches)).tolist()
         return inputs
 
     def _compute_loss(self, model: Any, inputs: dict[str, Any]) -> torch.Tensor:
@@ -110,7 +122,7 @@ class SessionGRPOTrainer(GRPOTrainer):
     def _segment(self, alive: torch.Tensor) -> Segment:
         if not self.model.training:
             return Segment([[int(alive.sum())]], len(alive))
-        per_generation = self.args.steps_per_generation
+        per_generation = len(self._alive_PK[0])
         window, position = self.current_gradient_accumulation_steps, len(self._survivors_K)
         places = segment_places(self._step % per_generation, position, window, per_generation)
         segment = Segment([alive_K[places.start : places.stop] for alive_K in self._alive_PK], len(alive))
@@ -139,7 +151,7 @@ def _refuse(args: GRPOConfig) -> None:
 
 def _hand_over(prompts: list[Any], trainer: SessionGRPOTrainer) -> dict[str, Any]:
     """TRL's `rollout_func`: what was collected, in TRL's words."""
-    pad = [trainer.processing_class.pad_token_id]
+    pad: list[Any] = [trainer._tokenizer.pad_token_id]
     placeholder = Sample(prompt_ids=pad, completion_ids=pad, sampled=[0], logprobs=[0.0], rewards=None)
     samples = [placeholder if sample.failed else sample for sample in trainer._samples]
     return {

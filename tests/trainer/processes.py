@@ -8,14 +8,14 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import torch
-from torch import multiprocessing
+from torch.multiprocessing.spawn import spawn
 
 from tests.trainer.exact import Case, Run, play
 
 
 def play_together(cases: Sequence[Case], model: Path, folder: Path, processes: int) -> list[list[Run]]:
     """For each case the runs of all processes."""
-    multiprocessing.spawn(_one, (cases, model, folder, processes, _free_port()), nprocs=processes)
+    spawn(_one, (cases, model, folder, processes, _free_port()), nprocs=processes)
     return [[_read(folder, at, rank) for rank in range(processes)] for at in range(len(cases))]
 
 

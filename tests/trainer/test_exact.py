@@ -6,6 +6,7 @@ import gc
 from collections.abc import Iterator
 from itertools import product
 from pathlib import Path
+from statistics import mean
 from typing import Any
 
 import pytest
@@ -14,9 +15,12 @@ WHY = "needs the trainer's stack"
 torch = pytest.importorskip("torch", reason=WHY)
 pytest.importorskip("trl.trainer.grpo_trainer", reason=WHY)
 
-from tests.trainer.exact import FAILURES, Case, plain, play  # noqa: E402
+from gymwire.trainer.grpo import SessionGRPOTrainer  # noqa: E402
+
+from datasets import Dataset  # noqa: E402
+from tests.trainer.exact import FAILURES, Case, ours, plain, play  # noqa: E402
 from tests.trainer.pairwise import pairwise  # noqa: E402
-from tests.trainer.reference import apart, gradients, size  # noqa: E402
+from tests.trainer.reference import advantages, apart, gradients, size  # noqa: E402
 from tests.trainer.tiny import save_model  # noqa: E402
 
 #: Options with which each loss moves far enough from where it sampled that its bounds are felt.
@@ -156,3 +160,23 @@ def test_a_window_of_failures_leaves_parameters_and_optimizer_alone(model: Path,
         assert there.keys() == then.keys() == {"step", "exp_avg", "exp_avg_sq"}
         assert all(torch.equal(there[name], then[name]) for name in there)
     assert apart(after.after, after.before) > 0 and after.optimizer[1][0]["step"] == 2
+
+
+@pytest.mark.parametrize("failures", ["a group and one", "all"])
+def test_evaluation_counts_survivors_alone(failures: str, model: Path, tmp_path: Path) -> None:
+    made = case("luspo", {"per_device_eval_batch_size": 12}, failures=(failures,), accumulation=6)
+    kept: list[SessionGRPOTrainer] = []
+
+    def keeping(**options: Any) -> SessionGRPOTrainer:
+        kept.append(ours(**options))
+        return kept[-1]
+
+    play(made, model, tmp_path, keeping)
+    (trainer,) = kept
+    trainer._collect = lambda rows, mode: made.samples(0) if mode == "eval" else []
+    found = trainer.evaluate(Dataset.from_dict({"prompt": ["a b c"] * 3}))  # type: ignore[arg-type]
+    alive = [at for at, sample in enumerate(made.samples(0)) if not sample.failed]
+    said = {at: -advantages(made, made.samples(0))[at] * sum(made.samples(0)[at].sampled) for at in alive}
+    assert found["eval_loss"] == pytest.approx(mean(said.values()) if alive else 0, rel=1e-5)
+    scores = [sample.rewards[0] for sample in made.samples(0) if sample.rewards]
+    assert found["eval_reward"] == (pytest.approx(mean(scores)) if scores else None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,8 +18,8 @@ from tests.trainer.tiny import save_model  # noqa: E402
 
 pytestmark = pytest.mark.timeout(300)
 
-KL = {"beta": 0.1, "entropy_coef": 0.05}
-MOST = {"micro": 2, "per_generation": 3, "processes": 2}
+KL: dict[str, Any] = {"beta": 0.1, "entropy_coef": 0.05}
+MOST: dict[str, Any] = {"micro": 2, "per_generation": 3, "processes": 2}
 CASES = {
     "grpo": Case("grpo", ("none", "a group and one"), accumulation=1, **MOST),
     "grpo, all kinds of terms": Case("grpo", ("a group and one", "one"), accumulation=3, trl=KL, **MOST),

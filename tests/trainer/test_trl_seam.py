@@ -17,11 +17,14 @@ pytest.importorskip("trl.trainer.grpo_trainer", reason=WHY)
 import trl  # noqa: E402
 from gymwire.trainer import grpo  # noqa: E402
 from gymwire.trainer.grpo import SessionGRPOTrainer  # noqa: E402
-from trl import GRPOConfig, GRPOTrainer  # noqa: E402
+from transformers import Qwen3MoeConfig, Qwen3MoeForCausalLM  # noqa: E402
+from trl.trainer.grpo_config import GRPOConfig  # noqa: E402
+from trl.trainer.grpo_trainer import GRPOTrainer  # noqa: E402
 
+from datasets import Dataset  # noqa: E402
 from tests.trainer.exact import Case, play  # noqa: E402
 from tests.trainer.exact import ours as made_ours  # noqa: E402
-from tests.trainer.tiny import save_model  # noqa: E402
+from tests.trainer.tiny import WORDS, save_model, tokenizer  # noqa: E402
 
 #: What is overridden: the parameters of TRL's own, which ours must be able to take.
 OVERRIDDEN = {
@@ -44,7 +47,7 @@ READ: dict[str, type | tuple[type, ...]] = {
     "entropy_coef": float,
     "loss_type": str,
     "model": torch.nn.Module,
-    "processing_class": object,
+    "_tokenizer": object,
     "reward_funcs": list,
     "rollout_func": object,
     "state": object,
@@ -128,7 +131,6 @@ def test_what_is_read_with_an_engine_is_set_by_trl(name: str) -> None:
 
 def test_the_window_ends_where_gradients_are_synchronized(trained: GRPOTrainer) -> None:
     assert trained.accelerator.sync_gradients is True
-    assert trained.args.steps_per_generation == 3
 
 
 def test_a_micro_batch_holds_what_the_loss_reads(trained: GRPOTrainer) -> None:
@@ -169,3 +171,13 @@ def options(tmp_path: Path, **changed: Any) -> GRPOConfig:
 def test_what_cannot_be_masked_exactly_is_refused(changed: dict[str, Any], fix: str, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=fix):
         SessionGRPOTrainer("nowhere", args=options(tmp_path, **changed), collect=lambda *_: [], reward_names=["a"])
+
+
+def test_a_router_loss_is_refused(tmp_path: Path) -> None:
+    sizes = {"hidden_size": 16, "intermediate_size": 16, "moe_intermediate_size": 8, "head_dim": 8}
+    heads = {"num_hidden_layers": 1, "num_attention_heads": 2, "num_key_value_heads": 1, "num_experts": 4}
+    experts = Qwen3MoeForCausalLM(Qwen3MoeConfig(vocab_size=len(WORDS), num_experts_per_tok=2, **sizes, **heads))
+    given = {"processing_class": tokenizer(), "train_dataset": Dataset.from_dict({"prompt": ["a"]})}
+    arguments = {"args": options(tmp_path), "collect": lambda *_: [], "reward_names": ["a"], **given}
+    with pytest.raises(ValueError, match=r"trl\.router_aux_loss_coef: 0"):
+        SessionGRPOTrainer(experts, **arguments)

@@ -67,7 +67,7 @@ def _rollout(draw: random.Random, prompt: list[int], components: int) -> Sample:
 
 def _broken(sample: Sample) -> Sample:
     """A session that failed late: everything but the reward is there, and must not matter."""
-    return Sample(sample.prompt_ids, sample.completion_ids * 3, sample.sampled * 3, sample.logprobs * 3, rewards=None)
+    return Sample(sample.prompt_ids, [*sample.completion_ids] * 3, [*sample.sampled] * 3, [-9.0] * 3, rewards=None)
 
 
 def _words(draw: random.Random, least: int, most: int) -> list[int]:

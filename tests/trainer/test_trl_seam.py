@@ -174,8 +174,13 @@ def test_what_cannot_be_masked_exactly_is_refused(changed: dict[str, Any], fix: 
 
 
 def test_a_router_loss_is_refused(tmp_path: Path) -> None:
-    sizes = {"hidden_size": 16, "intermediate_size": 16, "moe_intermediate_size": 8, "head_dim": 8}
-    heads = {"num_hidden_layers": 1, "num_attention_heads": 2, "num_key_value_heads": 1, "num_experts": 4}
+    sizes: dict[str, Any] = {"hidden_size": 16, "intermediate_size": 16, "moe_intermediate_size": 8, "head_dim": 8}
+    heads: dict[str, Any] = {
+        "num_hidden_layers": 1,
+        "num_attention_heads": 2,
+        "num_key_value_heads": 1,
+        "num_experts": 4,
+    }
     experts = Qwen3MoeForCausalLM(Qwen3MoeConfig(vocab_size=len(WORDS), num_experts_per_tok=2, **sizes, **heads))
     given = {"processing_class": tokenizer(), "train_dataset": Dataset.from_dict({"prompt": ["a"]})}
     arguments = {"args": options(tmp_path), "collect": lambda *_: [], "reward_names": ["a"], **given}

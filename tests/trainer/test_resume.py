@@ -6,12 +6,10 @@ compared here is everything but sampling: rows, their order, refills, retired ro
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import shutil
 import signal
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -21,15 +19,14 @@ pytest.importorskip("trl.trainer.grpo_trainer", reason="needs the trainer's stac
 
 import torch
 from gymwire.trainer.checkpoints import newest
-from gymwire.trainer.checks import Findings, Plan, check
-from gymwire.trainer.config import ConfigError, check_config
+from gymwire.trainer.config import Config, ConfigError
 from gymwire.trainer.rows import Episode
-from gymwire.trainer.run import RunError, run
-from gymwire.trainer.tiny import make_model, make_tokenizer
-from gymwire.trainer.tokens import ChatTemplate
+from gymwire.trainer.run import RunError
 from safetensors.torch import load_file
 
-from tests.trainer.scripted import Scripted, codebook
+from tests.trainer import runs
+from tests.trainer.runs import manifest, run_scripted, save_policy
+from tests.trainer.scripted import codebook
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("default")]
 
@@ -46,50 +43,19 @@ TOLD = 60
 
 @pytest.fixture(scope="module")
 def policy(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("policy")
-    tokenizer = make_tokenizer()
-    make_model(tokenizer).save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
-    return folder
+    return save_policy(tmp_path_factory.mktemp("policy"))
 
 
-def config_of(policy: Path, folder: Path, trl: dict[str, Any], **sections: Any) -> Any:
-    options = {"learning_rate": 1e-3, "per_device_train_batch_size": 8, "num_generations": 4, "seed": 5, **trl}
-    raw = {
-        "model": {"path": str(policy)},
-        "environment": {"name": "codebook"},
+def config_of(policy: Path, folder: Path, trl: dict[str, Any], **sections: Any) -> Config:
+    common = {
         "data": {"eval_count": 4, "retire_above": 0.7, "count": 24},
         "rollout": {"max_tokens": 400, "max_turn_tokens": 64, "max_refill": 1},
-        "trl": options,
-        "log": {"dir": str(folder)},
     }
-    return check_config({**raw, **sections})
+    return runs.config_of(policy, folder, trl, **{**common, **sections})
 
 
-def plan_of(config: Any) -> Plan:
-    findings = Findings()
-    plan = asyncio.run(check(config, findings))
-    assert not findings.faults
-    assert plan is not None
-    return plan
-
-
-def scripted(before_turn: Callable[[Episode, int], None] = lambda episode, turn: None) -> Scripted:
-    template = ChatTemplate(make_tokenizer())
-
-    def say(episode: Episode, turn: int, text: str) -> str:
-        before_turn(episode, turn)
-        return codebook(episode, turn, text)
-
-    return Scripted(say, template.encoder.rendered, template.encoder.text, template.end_of_turn_id)
-
-
-def finish(config: Any, *, resume: bool = False) -> None:
-    assert run(config, plan_of(config), resume=resume, policy=scripted()) == 0
-
-
-def manifest(folder: Path) -> dict[str, Any]:
-    return json.loads((folder / "manifest.json").read_text())
+def finish(config: Config, *, resume: bool = False) -> None:
+    assert run_scripted(config, resume=resume) == 0
 
 
 def weights(folder: Path) -> dict[str, torch.Tensor]:
@@ -125,13 +91,14 @@ def test_a_run_that_is_told_to_stop_goes_on_as_if_nothing_had_been(
     config = config_of(policy, folder, whole[1])
     asked = 0
 
-    def tell(episode: Episode, turn: int) -> None:
+    def told(episode: Episode, turn: int, text: str) -> str:
         nonlocal asked
         asked += 1
         if asked == TOLD:
             os.kill(os.getpid(), number)
+        return codebook(episode, turn, text)
 
-    assert run(config, plan_of(config), policy=scripted(tell)) == 0
+    assert run_scripted(config, told) == 0
     stopped = manifest(folder)
     assert stopped["state"] == "interrupted"
     assert stopped["signal"] == number.name
@@ -168,13 +135,13 @@ def test_an_incomplete_checkpoint_is_passed_over(whole: tuple[Path, Any], policy
 def test_a_new_run_never_mixes_with_an_old_one(whole: tuple[Path, Any], policy: Path, tmp_path: Path) -> None:
     config = config_of(policy, whole[0], whole[1])
     with pytest.raises(RunError, match="--resume"):
-        run(config, plan_of(config), policy=scripted())
+        run_scripted(config)
     empty = config_of(policy, tmp_path / "empty", whole[1])
     with pytest.raises(RunError, match="no complete checkpoint"):
-        run(empty, plan_of(empty), resume=True, policy=scripted())
+        run_scripted(empty, resume=True)
 
 
 def test_a_run_does_not_go_on_with_other_rows(whole: tuple[Path, Any], policy: Path) -> None:
     config = config_of(policy, whole[0], whole[1], data={"count": 12, "eval_count": 4})
     with pytest.raises(ConfigError, match="rows of the run"):
-        run(config, plan_of(config), resume=True, policy=scripted())
+        run_scripted(config, resume=True)

@@ -180,7 +180,10 @@ class Collector:
         retire_above: float | None = None,
         seed: int = 0,
         share: Share = ALONE,
+        on_played: Callable[[Batch], None] = lambda batch: None,
     ) -> None:
+        """on_played: told of every batch, before it is judged whether too much of it failed."""
+        self.on_played = on_played
         self.player, self.drawing, self.failures, self.share = player, drawing, failures, share
         self.group_size, self.max_refill, self.retire_above, self.seed = group_size, max_refill, retire_above, seed
 
@@ -202,8 +205,10 @@ class Collector:
                 if group.has_signal:
                     groups[place] = group
                     refilled += 1
+        batch = Batch(groups, refilled, played)
+        self.on_played(batch)
         self._judge([trace for group in played for trace in group.traces])
-        return Batch(groups, refilled, played)
+        return batch
 
     async def _play(self, group_count: int) -> list[Group]:
         counts = self.share.gather(group_count)

@@ -48,7 +48,7 @@ async def seed_patiently(seed: Seed, patience_s: float, report: Callable[[Sessio
 
 
 @dataclass(frozen=True, slots=True)
-class _Step:
+class Step:
     """What was asked of the session, and what it answered; `tool` is empty for the end of a turn."""
 
     tool: str
@@ -61,13 +61,18 @@ class ResilientSession:
 
     def __init__(self, seed: Seed, max_recoveries: int, timeout_s: float, report: Report) -> None:
         self._seed, self._left, self._timeout_s, self._report = seed, max_recoveries, timeout_s, report
-        self._steps: list[_Step] = []
+        self._steps: list[Step] = []
         self._session: Session | None = None
         self.recovered = 0
 
     async def begin(self) -> None:
         """Seed the row. Raises `SessionFailed`; a failed seed has nothing to replay and is the caller's to retry."""
         self._session = await self._seed()
+
+    @property
+    def steps(self) -> Sequence[Step]:
+        """What was answered so far."""
+        return self._steps
 
     @property
     def prompt(self) -> Sequence[Message]:
@@ -87,12 +92,12 @@ class ResilientSession:
 
     async def call(self, name: str, arguments: Any) -> ToolResult:
         result = await self._recovering(lambda: self._open.call(name, arguments), Stage.CALL, name)
-        self._steps.append(_Step(name, arguments, result))
+        self._steps.append(Step(name, arguments, result))
         return result
 
     async def end_turn(self, text: str) -> str | None:
         prompt = await self._recovering(lambda: self._open.end_turn(text), Stage.END_TURN)
-        self._steps.append(_Step("", text, prompt))
+        self._steps.append(Step("", text, prompt))
         return prompt
 
     async def verify(self, messages: Sequence[Message], ending: Ending) -> Outcome:

@@ -8,6 +8,7 @@ a reward, and so without a vote.
 from __future__ import annotations
 
 import asyncio
+from array import array
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
@@ -21,10 +22,10 @@ from ..adapters.session import Session, SessionFailed, WrongRequest
 from ..servers.answers import unknown_tool
 from ..servers.types import Ending, EpisodeId, Json, Message, Outcome, Tool, ToolResult
 from .config import Failures, Rollout
-from .resilient import ResilientSession, seed_patiently
+from .resilient import ResilientSession, Step, seed_patiently
 from .rows import Episode
 
-__all__ = ["Dialogue", "Episode", "Player", "Policy", "Sampled", "Times", "Trace", "seed_of"]
+__all__ = ["Dialogue", "Episode", "Player", "Policy", "Sampled", "Times", "Trace", "Turn", "digest_of", "seed_of"]
 
 
 @dataclass(slots=True)
@@ -37,11 +38,28 @@ class Times:
     verify_s: float = 0.0
 
 
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One turn as the engine was asked for it: how many ids stood before it, their digest, how many were sampled."""
+
+    context: int
+    digest: str
+    sampled: int
+    finish_reason: str
+    seconds: float
+
+
+def digest_of(ids: Sequence[int]) -> str:
+    """Names a sequence of token ids."""
+    return sha256(array("q", ids).tobytes()).hexdigest()[:16]
+
+
 @dataclass(slots=True)
 class Trace:
     """An episode that was played. Exactly one of `outcome` and `failure` is set.
 
-    `completion_ids`, `sampled` and `logprobs` have one entry a token after the prompt.
+    `completion_ids`, `sampled` and `logprobs` have one entry a token after the prompt. `steps` is what the session
+    was asked and answered, before anything was cut for the policy.
     """
 
     episode: Episode
@@ -60,6 +78,8 @@ class Trace:
     recovered: int = 0
     retried: int = 0
     times: Times = field(default_factory=Times)
+    sampled_turns: list[Turn] = field(default_factory=list)
+    steps: Sequence[Step] = ()
 
     @property
     def reward(self) -> float | None:
@@ -181,7 +201,7 @@ class _Attempt:
         except SessionFailed as failure:
             trace.failure = failure
         finally:
-            trace.recovered = self.session.recovered
+            trace.recovered, trace.steps = self.session.recovered, self.session.steps
             await self.session.close()
             self._keep_tokens()
 
@@ -248,8 +268,13 @@ class _Attempt:
         if budget <= 0:
             return None
         started = perf_counter()
-        sampled = await self.policy.turn(self.trace.episode, self.trace.turns, self.dialogue.ids, budget)
-        self.trace.times.decode_s += perf_counter() - started
+        context = self.dialogue.ids
+        sampled = await self.policy.turn(self.trace.episode, self.trace.turns, context, budget)
+        seconds = perf_counter() - started
+        self.trace.times.decode_s += seconds
+        self.trace.sampled_turns.append(
+            Turn(len(context), digest_of(context), len(sampled.ids), sampled.finish_reason, seconds)
+        )
         self.trace.turns += 1
         text = self.dialogue.append_sampled(sampled.ids, sampled.logprobs)
         if sampled.finish_reason == "length":

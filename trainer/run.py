@@ -21,10 +21,11 @@ from transformers.utils import logging
 
 from datasets import Dataset
 
+from .audit import audit_tokens, failed_sentence
 from .change import change_of
-from .checkpoints import newest, step_of
+from .checkpoints import PROGRESS, newest, step_of
 from .checks import Plan
-from .collect import Collector, Drawing, Progress, Share, TooManyFailures
+from .collect import Batch, Collector, Drawing, Progress, Share, TooManyFailures
 from .config import Config, as_json
 from .encoding import TemplateError
 from .engine import Engine
@@ -34,17 +35,22 @@ from .ledger import Ledger
 from .loop import Interrupted, Interruption, Loop
 from .manifest import Manifest
 from .options import grpo_config, load_tokenizer, lora_config
+from .report import write_report
+from .reverify import Reverifier, spread
 from .rollout import Player, Policy, Seat
 from .samples import NO_PROMPT, samples_of
 from .sampling import EnginePolicy
 from .steplog import StepLog
 from .terminal import Terminal
 from .tokens import ChatTemplate, Dialogue
+from .trajectories import Trajectories, plain
 from .vllm_cpu import generation_for_this_machine
 from .watch import Watch
 from .weights import context_of
 
 STOPPED_EXIT = 1
+#: Episodes of the first step that are replayed on the environment, in each process.
+REPLAYED = 64
 
 
 class RunError(RuntimeError):
@@ -72,6 +78,7 @@ class Run:
         self.template = self._template()
         self.manifest = self._manifest()
         self.log = StepLog(self.folder / "steps.jsonl")
+        self.trajectories = Trajectories(self.folder, self.args.process_index)
         self.progress = Progress()
         self.interruption = Interruption()
         self._begin_folder()
@@ -108,7 +115,8 @@ class Run:
 
     def _begin_folder(self) -> None:
         if self.checkpoint is not None:
-            self.progress = Progress.load(self.checkpoint / "gymwire_progress.json")
+            self.progress = Progress.load(self.checkpoint / PROGRESS)
+            self.trajectories.cut_back(step_of(self.checkpoint))
         if not self._is_main:
             return
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -180,6 +188,7 @@ class Run:
             retire_above=config.data.retire_above,
             seed=args.seed,
             share=self.share,
+            on_played=self._dump,
         )
         player = Player(seat, evaluated, config.environment.max_concurrent)
         self.evaluator = Evaluator(player, self.plan.eval_rows, self.share)
@@ -201,6 +210,8 @@ class Run:
             batch = self.loop.run(self.collector.collect(len(inputs) // self.plan.geometry.group))
         played = [trace for group in batch.played for trace in group.traces]
         self.watch.clock.add_rollout(perf_counter() - started, [trace.times for trace in played])
+        if self.ledger.step == 1 and self.config.log.audit_first_step:
+            self._audit(batch)
         figures = self._summed(batch.figures())
         self.watch.record(figures, [row for own in self.share.gather([g.row for g in batch.played]) for row in own])
         for name, value in batch.components().items():
@@ -211,6 +222,29 @@ class Run:
             mask_cut=self.args.mask_truncated_completions,
             stub_id=self.template.end_of_turn_id,
         )
+
+    def _dump(self, batch: Batch) -> None:
+        if self.config.log.trajectories:
+            self.trajectories.write(self.ledger.step, batch)
+
+    def _audit(self, batch: Batch) -> None:
+        """The first step's episodes, before anything is learned from them. Raises `RunError` in every process."""
+        environment, records = self.config.environment, plain(batch)
+        reverifier = Reverifier(
+            self.connection,
+            self.plan.rows,
+            max_concurrent=environment.max_concurrent,
+            timeout_s=self.config.rollout.tool_timeout_s,
+            allowed_tools=environment.allowed_tools,
+        )
+        with self.watch.clock.timing("verify"):
+            checks = audit_tokens(records, self.template)
+            checks.append(self.loop.run(reverifier.check(spread(records, REPLAYED))))
+        self.manifest.content["audit"] = [check.to_json() for check in checks]
+        said = [sentence for sentence in self.share.gather(failed_sentence(checks)) if sentence is not None]
+        if said:
+            raise RunError(f"the audit of the first step: {said[0]}; log.audit_first_step: false trains all the same")
+        self.terminal.say(f"audit of the first step: {len(records)} episodes, nothing disagrees")
 
     def _summed(self, figures: dict[str, float]) -> dict[str, float]:
         """Over all processes."""
@@ -281,7 +315,7 @@ class Run:
     def _save_now(self) -> None:
         """A checkpoint of where the last step ended, although the next one had begun."""
         step = self.trainer.state.global_step
-        if not step or (self.folder / f"checkpoint-{step}" / "gymwire_progress.json").exists():
+        if not step or (self.folder / f"checkpoint-{step}" / PROGRESS).exists():
             return
         if not self.plan.geometry.is_boundary(step):
             return
@@ -299,6 +333,13 @@ class Run:
     def _end(self, state: str, **more: Any) -> None:
         if self._is_main:
             self.manifest.write(self.log.lines(), state=state, **more)
+            self._report()
+
+    def _report(self) -> None:
+        try:
+            write_report(self.folder)
+        except Exception as error:  # a report is made of a run, and must not end it
+            self.terminal.say(f"gymwire: there is no report: {type(error).__name__}: {error}")
 
 
 def _checkpoint(folder: Path, resume: bool) -> Path | None:

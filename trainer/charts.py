@@ -1,0 +1,157 @@
+"""Charts as inline SVG: lines with a band for the standard error, and stacked bars. The page's CSS has the colours."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from html import escape
+from math import ceil, floor, isfinite, log10
+
+WIDTH, HEIGHT = 720, 260
+LEFT, RIGHT, TOP, BOTTOM = 52, 12, 12, 34
+#: More bars than this are drawn as means of several steps.
+BARS = 80
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A curve: (step, value, standard error or None)."""
+
+    name: str
+    points: Sequence[tuple[float, float, float | None]]
+
+
+@dataclass(frozen=True, slots=True)
+class Stack:
+    """One part of every bar."""
+
+    name: str
+    values: Sequence[float]
+
+
+def lines(title: str, curves: Sequence[Line], x_name: str = "step") -> str:
+    """An SVG with a legend; the empty string where there is nothing to draw."""
+    drawn = [curve for curve in curves if curve.points]
+    if not drawn:
+        return ""
+    points = [point for curve in drawn for point in curve.points]
+    reach = [value + sign * (error or 0.0) for _, value, error in points for sign in (-1, 1)]
+    frame = _Frame.around([point[0] for point in points], reach)
+    body = [frame.axes(x_name)]
+    for number, curve in enumerate(drawn):
+        body.append(_band(frame, curve, number))
+        path = " ".join(f"{frame.x(step):.1f},{frame.y(value):.1f}" for step, value, _ in curve.points)
+        body.append(f'<polyline class="line c{number}" points="{path}"/>')
+        body += [_dot(frame, curve.name, point, number) for point in curve.points[:: max(len(curve.points) // 60, 1)]]
+    return _figure(title, body, [curve.name for curve in drawn])
+
+
+def bars(title: str, steps: Sequence[float], parts: Sequence[Stack], unit: str = "") -> str:
+    """Stacked bars, one a step; many steps are averaged."""
+    if not steps or not any(value for part in parts for value in part.values):
+        return ""
+    size = ceil(len(steps) / BARS)
+    places = [steps[start] for start in range(0, len(steps), size)]
+    means = [[_mean(part.values[start : start + size]) for start in range(0, len(steps), size)] for part in parts]
+    totals = [sum(column) for column in zip(*means, strict=True)]
+    frame = _Frame.around([places[0] - size / 2, places[-1] + size / 2], [0.0, *totals])
+    width = max((WIDTH - LEFT - RIGHT) / max(len(places), 1) * 0.8, 1.0)
+    body = [frame.axes("step" if size == 1 else f"step (means of {size})")]
+    for place, step in enumerate(places):
+        below = 0.0
+        for number, part in enumerate(parts):
+            value = means[number][place]
+            if value > 0:
+                top, height = frame.y(below + value), frame.y(below) - frame.y(below + value)
+                body.append(
+                    f'<rect class="fill c{number}" x="{frame.x(step) - width / 2:.1f}" y="{top:.1f}" '
+                    f'width="{width:.1f}" height="{height:.1f}">'
+                    f"<title>step {step:g}: {escape(part.name)} {value:.3g}{unit}</title></rect>"
+                )
+            below += value
+    return _figure(title, body, [part.name for part in parts])
+
+
+@dataclass(frozen=True, slots=True)
+class _Frame:
+    """From values to places in the picture."""
+
+    x_low: float
+    x_high: float
+    y_low: float
+    y_high: float
+
+    @classmethod
+    def around(cls, xs: Sequence[float], ys: Sequence[float]) -> _Frame:
+        low, high = min(ys), max(ys)
+        step = _tick(low, high)
+        return cls(min(xs), max(xs), floor(low / step) * step, ceil(high / step) * step or step)
+
+    def x(self, value: float) -> float:
+        return LEFT + (WIDTH - LEFT - RIGHT) * _share(value, self.x_low, self.x_high)
+
+    def y(self, value: float) -> float:
+        return HEIGHT - BOTTOM - (HEIGHT - TOP - BOTTOM) * _share(value, self.y_low, self.y_high)
+
+    def axes(self, x_name: str) -> str:
+        parts = []
+        step = _tick(self.y_low, self.y_high)
+        for number in range(round((self.y_high - self.y_low) / step) + 1):
+            value = self.y_low + number * step
+            y = self.y(value)
+            parts.append(f'<line class="grid" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y:.1f}" y2="{y:.1f}"/>')
+            parts.append(f'<text x="{LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">{round(value, 9):g}</text>')
+        step = max(_tick(self.x_low, self.x_high), 1.0)
+        value = ceil(self.x_low / step) * step
+        while value <= self.x_high:
+            parts.append(
+                f'<text x="{self.x(value):.1f}" y="{HEIGHT - BOTTOM + 16}" text-anchor="middle">{value:g}</text>'
+            )
+            value += step
+        middle = (LEFT + WIDTH - RIGHT) / 2
+        parts.append(f'<text x="{middle}" y="{HEIGHT - 3}" text-anchor="middle">{escape(x_name)}</text>')
+        return "".join(parts)
+
+
+def _band(frame: _Frame, curve: Line, number: int) -> str:
+    wide = [(step, value, error) for step, value, error in curve.points if error is not None]
+    if len(wide) < 2:
+        return ""
+    upper = [f"{frame.x(step):.1f},{frame.y(value + error):.1f}" for step, value, error in wide]
+    lower = [f"{frame.x(step):.1f},{frame.y(value - error):.1f}" for step, value, error in reversed(wide)]
+    return f'<polygon class="band c{number}" points="{" ".join(upper + lower)}"/>'
+
+
+def _dot(frame: _Frame, name: str, point: tuple[float, float, float | None], number: int) -> str:
+    step, value, error = point
+    said = f"step {step:g}: {escape(name)} {value:.4g}" + ("" if error is None else f" ± {error:.2g}")
+    place = f'cx="{frame.x(step):.1f}" cy="{frame.y(value):.1f}"'
+    return f'<circle class="fill c{number}" {place} r="3"><title>{said}</title></circle>'
+
+
+def _figure(title: str, body: Sequence[str], names: Sequence[str]) -> str:
+    legend = "".join(
+        f'<span class="key"><span class="swatch c{number}"></span>{escape(name)}</span>'
+        for number, name in enumerate(names)
+    )
+    return (
+        f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{escape(title)}">{"".join(body)}</svg>'
+        f'<p class="legend">{legend}</p>'
+    )
+
+
+def _tick(low: float, high: float) -> float:
+    """A round distance that gives four to eight marks."""
+    span = high - low
+    if not isfinite(span) or span <= 0:
+        return 1.0
+    power = 10.0 ** floor(log10(span / 4))
+    return max((size * power for size in (1, 2, 5) if size * power <= span / 4), default=power)
+
+
+def _share(value: float, low: float, high: float) -> float:
+    return (value - low) / (high - low) if high > low else 0.5
+
+
+def _mean(values: Sequence[float]) -> float:
+    return sum(values) / len(values) if values else 0.0

@@ -62,7 +62,7 @@ def lora_config(options: dict[str, Any] | None) -> Any:
     """peft's, where LoRA is asked for."""
     if options is None:
         return None
-    from peft import LoraConfig
+    from peft import LoraConfig  # pyright: ignore[reportMissingImports]
 
     try:
         return LoraConfig(**{"task_type": "CAUSAL_LM", **options})

@@ -66,7 +66,9 @@ class Watch(TrainerCallback):
     def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
         self.moment = Moment.now(self.progress)
         if args.eval_steps and args.eval_steps >= 1 and state.global_step % int(args.eval_steps) == 0:
+            due = control.should_log
             self._evaluate(state)
+            control.should_log = due  # the evaluation's own line is no line of the step
         if any(self.share.gather(self.interruption.asked is not None)) and self.geometry.is_boundary(state.global_step):
             control.should_save = control.should_training_stop = True
         if control.should_save:

@@ -134,4 +134,5 @@ def test_evaluations_come_before_after_and_as_often_as_is_asked(policy: Path, tm
     assert run_scripted(config_of(policy, tmp_path / "run", {"max_steps": 5, "eval_steps": 2})) == 0
     evaluated = [line for line in lines(tmp_path / "run" / "steps.jsonl") if "eval/reward" in line]
     assert [line["step"] for line in evaluated] == [0, 2, 4, 5]
+    assert [line["step"] for line in steps(tmp_path / "run")] == [1, 2, 3, 4, 5]
     assert len({line["eval/reward"] for line in evaluated}) == 1  # the script does not learn

@@ -102,3 +102,14 @@ def test_training_on_a_served_url_does_the_same(policy: Path, server: Running, t
     assert all(row.startswith("train.") for row in made["consumed"]["1"])
     (step,) = [line for line in lines(tmp_path / "run") if "reward" in line]
     assert step["sessions/trainable"] == 64
+
+
+def test_lora_trains_the_weights_that_the_engine_samples_with(policy: Path, tmp_path: Path) -> None:
+    pytest.importorskip("peft", reason="LoRA needs peft")
+    lora = 'model.lora={"r": 8, "lora_alpha": 16, "target_modules": "all-linear"}'
+    train(policy, tmp_path / "run", "trl.max_steps=3", "data.eval_count=0", lora, "trl.learning_rate=2e-3")
+    steps = [line for line in lines(tmp_path / "run") if "reward" in line]
+    assert max(line["sampling/sampling_logp_difference/max"] for line in steps) < AGREEMENT
+    change = json.loads((tmp_path / "run" / "manifest.json").read_text())["parameter_change"]
+    assert change["change"] > 0
+    assert change["unmatched"] == 0

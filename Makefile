@@ -29,7 +29,7 @@ check: $(VENV)/.dev ## Format, lint, types on the built wheel, fast tests
 	$(PY) -m ruff format --check .
 	$(PY) -m ruff check .
 	$(PY) -m tests.types_of_wheel
-	$(PY) -m pytest -m "not peers and not slow" -q
+	$(PY) -m pytest -m "not peers and not slow" -q -n 2 --dist loadfile
 
 bench: $(VENV)/.dev ## Cost of each wire beside its peers and a bare echo
 	@$(PY) -m tests.peers.venvs nemo_gym_0_7 openenv

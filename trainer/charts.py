@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
+from itertools import pairwise
 from math import ceil, floor, isfinite, log10
 
 WIDTH, HEIGHT = 720, 260
@@ -54,8 +55,9 @@ def bars(title: str, steps: Sequence[float], parts: Sequence[Stack], unit: str =
     places = [steps[start] for start in range(0, len(steps), size)]
     means = [[_mean(part.values[start : start + size]) for start in range(0, len(steps), size)] for part in parts]
     totals = [sum(column) for column in zip(*means, strict=True)]
-    frame = _Frame.around([places[0] - size / 2, places[-1] + size / 2], [0.0, *totals])
-    width = max((WIDTH - LEFT - RIGHT) / max(len(places), 1) * 0.8, 1.0)
+    gap = min((right - left for left, right in pairwise(places)), default=1.0)
+    frame = _Frame.around([places[0] - gap / 2, places[-1] + gap / 2], [0.0, *totals])
+    width = max((frame.x(places[0] + gap) - frame.x(places[0])) * 0.8, 1.0)
     body = [frame.axes("step" if size == 1 else f"step (means of {size})")]
     for place, step in enumerate(places):
         below = 0.0

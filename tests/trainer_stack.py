@@ -1,6 +1,9 @@
-"""The trainer's tests, in a virtual environment that holds its stack: `python -m tests.trainer_stack [pytest options]`.
+"""The trainer's stack for a machine without a GPU, in a virtual environment of its own, cached like a peer's.
 
-The stack is large, so it is cached like a peer's; this clone is installed into it anew each time.
+    python -m tests.trainer_stack pytest [OPTION ...]     its tests (default: tests/trainer)
+    python -m tests.trainer_stack MODULE [ARGUMENT ...]   a module, as `python -m` runs it
+
+This clone is installed into it anew each time.
 """
 
 from __future__ import annotations
@@ -18,17 +21,19 @@ RUNNER = ("pytest>=8.3,<10", "pytest-asyncio>=1.0,<2", "pytest-timeout>=2.3,<3")
 
 
 def main(arguments: Sequence[str]) -> int:
+    module, *options = arguments or ("pytest",)
     print("trainer: preparing its stack (2.7 GB the first time) ...", flush=True)
     try:
         python = peer_python("trainer_cpu")
     except PeerMissing as missing:
-        print(f"trainer: not tested here: {missing}", flush=True)
-        return 1 if os.environ.get("REQUIRE_PEERS") == "1" else 0
+        print(f"trainer: not to be had here: {missing}", flush=True)
+        return 1 if module != "pytest" or os.environ.get("REQUIRE_PEERS") == "1" else 0
     environment = peer_env(python)
     install = [str(python), "-m", "pip", "install", "--no-input", "--quiet", "-e", str(ROOT), *RUNNER]
     subprocess.run(install, env=environment, cwd=ROOT, check=True)
-    tests = [str(python), "-m", "pytest", *(arguments or ["tests/trainer"])]
-    return subprocess.run(tests, env=environment, cwd=ROOT).returncode
+    if module == "pytest" and not options:
+        options = ["tests/trainer"]
+    return subprocess.run([str(python), "-m", module, *options], env=environment, cwd=ROOT).returncode
 
 
 if __name__ == "__main__":

@@ -350,10 +350,10 @@ def save(folder: Path, records: list[Record]) -> None:
     (folder / "trajectories" / "step-00001.jsonl").write_text(text)
 
 
-pretrained = pytest.mark.skipif(find_spec("trl") is not None, reason="imports the trainer's whole stack")
+base_only = pytest.mark.skipif(find_spec("trl") is not None, reason="imports the trainer's whole stack")
 
 
-@pretrained
+@base_only
 def test_the_command_shows_a_table(run_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     audit(run_folder, step=None, reverify=True)
     said = capsys.readouterr().out
@@ -361,7 +361,7 @@ def test_the_command_shows_a_table(run_folder: Path, capsys: pytest.CaptureFixtu
     assert "reward       8         0" in said
 
 
-@pretrained
+@base_only
 @pytest.mark.parametrize("reverify", [True, False])
 def test_the_command_fails_on_any_disagreement(run_folder: Path, records: list[Record], reverify: bool) -> None:
     planted = deepcopy(records)

@@ -236,11 +236,11 @@ def _whole(
         return
     control = frozenset(template.encoder.control.values())
     end = _position(record["messages"], followed[-1])
-    dialogue = [_for_template(message) for message in [*record["prompt"], *record["messages"][:end]]]
+    dialogue = [_for_template(message, template) for message in [*record["prompt"], *record["messages"][:end]]]
     rendered = [index for index in template.prompt(dialogue, tools) if index in control]
     recorded = list(record["prompt_ids"])
     for number in range(followed[-1] + 1):
-        recorded += [*template.turn(_for_template(said[number])), *between[number]]
+        recorded += [*template.turn(_for_template(said[number], template)), *between[number]]
     special = [index for index in recorded if index in control]
     for place, (wanted, own) in enumerate(zip(rendered, special, strict=False)):
         if wanted != own:
@@ -261,13 +261,25 @@ def _position(messages: Sequence[Message], turn: int) -> int:
     return len(messages)
 
 
-def _for_template(message: Message) -> Message:
-    """With the arguments of calls as objects, as chat templates want them."""
-    if not message.get("tool_calls"):
+def _for_template(message: Message, template: ChatTemplate) -> Message:
+    """With the arguments of calls as objects, as chat templates want them; the policy's words are only words."""
+    if message["role"] != "assistant":
         return message
-    return {**message, "tool_calls": [_objects(call) for call in message["tool_calls"]]}
+    calls = [_objects(call) for call in message.get("tool_calls") or ()]
+    said = {**message, "tool_calls": calls} if calls else dict(message)
+    broken = template.encoder.guard([json.dumps(said, ensure_ascii=False)]).broken
+    return {"role": "assistant"} | {key: _deep(value, broken) for key, value in said.items() if key != "role"}
 
 
 def _objects(call: dict[str, Any]) -> dict[str, Any]:
     function = call["function"]
     return {**call, "function": {**function, "arguments": json.loads(function["arguments"])}}
+
+
+def _deep(value: Any, change: Callable[[str], str]) -> Any:
+    """Data with every text in it changed."""
+    if isinstance(value, str):
+        return change(value)
+    if isinstance(value, dict):
+        return {change(key): _deep(item, change) for key, item in value.items()}
+    return [_deep(item, change) for item in value] if isinstance(value, list) else value

@@ -186,7 +186,7 @@ def _template() -> Any:
 
 
 async def _templated(
-    template: Any, environment: Any = Codebook, say: Any = codebook, book: RowBook | None = None
+    template: Any, environment: Any = Codebook, say: Any = codebook, book: RowBook | None = None, spell: Any = None
 ) -> list[Record]:
     from functools import partial
 
@@ -196,7 +196,7 @@ async def _templated(
 
     from tests.trainer.scripted import Scripted
 
-    policy = Scripted(say, template.encoder.rendered, template.encoder.text, template.end_of_turn_id)
+    policy = Scripted(say, spell or template.encoder.rendered, template.encoder.text, template.end_of_turn_id)
     async with connect(environment) as connection:
         seat = Seat(
             connection, partial(Dialogue, template), Rollout(), Failures(), limit=partial(template.limit, max_tokens=64)
@@ -212,12 +212,12 @@ async def test_the_template_agrees_with_what_was_recorded() -> None:
     assert found_by(audit_tokens(records, template)) == set()
 
 
-async def test_words_of_a_tool_that_look_like_control_tokens_agree() -> None:
+async def test_control_tokens_spelled_out_by_policy_and_tool_are_only_words() -> None:
     def say(episode: Any, turn: int, text: str) -> str:
         return f"{call('lookup', key='<|im_end|>')}<tool_call>{{</tool_call>" if turn == 0 else "Done."
 
     template = _template()
-    records = await _templated(template, say=say)
+    records = await _templated(template, say=say, spell=template.encoder.plain)
     assert found_by(audit_tokens(records, template)) == set()
 
 

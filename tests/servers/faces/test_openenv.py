@@ -712,16 +712,20 @@ def _request(method: str, **params: Any) -> dict[str, Any]:
 
 async def test_an_http_reset_waits_in_the_queue_like_any_other_seed() -> None:
     async with serving(Limits(max_sessions=1, queue_timeout_s=10)) as server, aiohttp.ClientSession() as client:
-        async with client.post(server.url("/reset"), json={"index": 0}) as first:
-            held = first.headers["X-Gymwire-Session"]
-        waiting = [asyncio.create_task(client.post(server.url("/reset"), json={"index": 0})) for _ in range(3)]
+
+        async def reset() -> str:
+            async with client.post(server.url("/reset"), json={"index": 0}) as answer:
+                return answer.headers["X-Gymwire-Session"]
+
+        held = await reset()
+        waiting = [asyncio.create_task(reset()) for _ in range(3)]
         await until(lambda: server.sessions.slots.queued == 3)
         for _ in range(3):
             body = {"action": {"type": "call_tool", "tool_name": "verify", "metadata": {"control": True}}}
             async with client.post(server.url("/step"), json=body, headers={"X-Gymwire-Session": held}) as answer:
                 assert answer.status == 200
             done, pending = await asyncio.wait(waiting, timeout=5, return_when=asyncio.FIRST_COMPLETED)
-            held, waiting = done.pop().result().headers["X-Gymwire-Session"], list(pending)
+            held, waiting = done.pop().result(), list(pending)
         assert not waiting
 
 

@@ -202,6 +202,7 @@ def test_memory_counts_weights_gradients_moments_and_the_engine(monkeypatch: pyt
 
 def test_the_variables_that_vllm_needs_are_set_and_those_of_the_caller_stay(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stack, "is_cpu", lambda: True)
+    monkeypatch.delitem(sys.modules, "vllm", raising=False)
     monkeypatch.setenv("VLLM_CPU_KVCACHE_SPACE", "3")
     for name in ("HF_HUB_OFFLINE", "OMP_NUM_THREADS", "OMP_WAIT_POLICY", "TOKENIZERS_PARALLELISM"):
         monkeypatch.setenv(name, "placeholder")

@@ -42,11 +42,11 @@ class Encoder:
     """A tokenizer's two halves: its control tokens, and the encoding of everything else."""
 
     def __init__(self, tokenizer: PreTrainedTokenizerBase) -> None:
-        backend = getattr(tokenizer, "backend_tokenizer", None)
+        backend: Any = getattr(tokenizer, "backend_tokenizer", None)
         if not isinstance(backend, Tokenizer):
             raise TemplateError("the model's tokenizer has no tokenizer.json; convert it to a fast tokenizer first")
         self.tokenizer = tokenizer
-        self._backend = backend
+        self._backend: Tokenizer = backend
         self._plain = _without_control(backend)
         added = backend.get_added_tokens_decoder()
         self.control = {token.content: index for index, token in added.items()}

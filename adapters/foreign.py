@@ -7,7 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from ..servers.results import outcome_of
+from ..servers.failures import BadReward
+from ..servers.results import finite_number, outcome_of
 from ..servers.types import FailureKind, Outcome, Stage, Transcript
 from .session import SessionFailed
 
@@ -61,12 +62,22 @@ async def grade(grader: Grader, transcript: Transcript) -> Outcome:
         if inspect.isawaitable(value):
             value = await value
         outcome = outcome_of(value, transcript.ending)
+    except SessionFailed:
+        raise
     except Exception as error:  # the boundary of somebody's grader
         reason = f"{type(error).__name__}: {error}"
         raise SessionFailed(FailureKind.VERIFIER_ERROR, reason, Stage.VERIFY) from error
     if outcome.masked:
         raise SessionFailed(outcome.failure_kind, outcome.failure_reason, Stage.VERIFY)
     return outcome
+
+
+def step_reward(value: object) -> float:
+    """The reward that somebody's step answered. Raises `SessionFailed` for what is no finite number."""
+    try:
+        return finite_number(value, "a step")
+    except BadReward as error:
+        raise SessionFailed(FailureKind.VERIFIER_ERROR, str(error), Stage.CALL) from None
 
 
 def fields_of(data: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:

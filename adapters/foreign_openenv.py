@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from math import isfinite
 from typing import Any, Self
 
 import orjson
@@ -33,14 +32,14 @@ from ..servers.types import (
 from .backend import Backend
 from .content import read_content
 from .endpoint import Endpoint, EnvironmentInfo
-from .foreign import Combine, OpenEnvOptions, fields_of, grade
+from .foreign import Combine, OpenEnvOptions, fields_of, grade, step_reward
 from .openenv import error_failure, read_observation, tool_of
 from .openenv_socket import Socket
 from .patience import Busy, Undelivered
 from .session import Session, SessionFailed, Task, WrongRequest
 
 _COMBINED: Mapping[Combine, Any] = {"last": lambda rewards: rewards[-1], "sum": sum, "max": max}
-#: Errors of a tool observation that are the policy's to read.
+#: Errors of a tool observation that are the server's; every other is the policy's to read.
 _BROKEN_TOOL = frozenset(("transport_error", "timeout"))
 
 
@@ -145,7 +144,8 @@ class ForeignOpenEnvSession(Session):
         if answer.get("type") == "error":
             return self._refused(data)
         data = read_observation(answer, Stage.CALL)
-        self._take_reward(data.get("reward"))
+        if (reward := data.get("reward")) is not None:
+            self._rewards.append(step_reward(reward))
         done = data.get("done") is True
         if not self._backend.has_tools:
             return ToolResult(shown_observation(data), done=done)
@@ -161,21 +161,16 @@ class ForeignOpenEnvSession(Session):
             raise SessionFailed(kind, str(error.get("message")), Stage.CALL)
         raise error_failure(error, Stage.CALL)
 
-    def _take_reward(self, reward: object) -> None:
-        if reward is None:
-            return
-        if not isinstance(reward, int | float) or not isfinite(reward):
-            reason = f"a step's reward is {reward!r:.40}, not a finite number"
-            raise SessionFailed(FailureKind.VERIFIER_ERROR, reason, Stage.CALL)
-        self._rewards.append(float(reward))
-
     async def _verify(self, messages: Sequence[Message], ending: Ending) -> Outcome:
-        if self._options.grader is not None:
-            return await grade(self._options.grader, Transcript(messages, self._log, ending))
+        grader = self._options.grader or self._combined
+        return await grade(grader, Transcript(messages, self._log, ending))
+
+    def _combined(self, _: Transcript) -> float:
+        """The server's own rewards as one. An episode in which the policy never acted is its own affair."""
         if self._rewards:
-            return Outcome(ending, float(_COMBINED[self._options.reward](self._rewards)))
+            return float(_COMBINED[self._options.reward](self._rewards))
         if not self._log:
-            return Outcome(ending, 0.0)
+            return 0.0
         raise SessionFailed(FailureKind.VERIFIER_ERROR, "no step of the episode brought a reward", Stage.VERIFY)
 
     async def _close(self) -> None:

@@ -260,10 +260,12 @@ def _object(reply: Reply, stage: Stage) -> Json:
 
 
 def _outcome(answer: Json, ending: Ending) -> Outcome:
-    nested = answer.get("instance_config")
-    if answer.get("mask_sample") or (isinstance(nested, Mapping) and nested.get("mask_sample")):
-        kind = str(answer.get("failure_kind") or FailureKind.PROVIDER_UNAVAILABLE)
-        raise SessionFailed(kind, str(answer.get("failure_reason") or "masked without a reason"), Stage.VERIFY)
+    """A failure that is named is one, whether or not the server flags it too: its placeholder 0 is no score."""
+    nested, kind = answer.get("instance_config"), answer.get("failure_kind")
+    flagged = answer.get("mask_sample") or (isinstance(nested, Mapping) and nested.get("mask_sample"))
+    if flagged or kind:
+        reason = str(answer.get("failure_reason") or "masked without a reason")
+        raise SessionFailed(str(kind or FailureKind.PROVIDER_UNAVAILABLE), reason, Stage.VERIFY)
     reward, parts = answer.get("reward"), answer.get("reward_components")
     if isinstance(parts, Mapping) and not _sums(parts, reward):
         parts = None  # other servers' components may be anything

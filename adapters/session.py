@@ -226,17 +226,17 @@ def failure_of(code: str, text: str, stage: Stage, *, kind: str = "", reason: st
 
 
 def read_outcome(reward: object, ending: object, components: object = None, disagreements: object = None) -> Outcome:
-    """An outcome from a wire's fields. Raises `SessionFailed` for what is no reward."""
+    """An outcome from a wire's fields. Raises `SessionFailed` for what is no reward, or no part of one."""
     if isinstance(reward, bool) or not isinstance(reward, int | float):
         raise SessionFailed(FailureKind.VERIFIER_ERROR, f"verify answered reward {reward!r:.80}", Stage.VERIFY)
-    parts = {str(key): float(value) for key, value in components.items()} if isinstance(components, Mapping) else {}
+    parts = components if isinstance(components, Mapping) else {}
     said = disagreements if isinstance(disagreements, Sequence) and not isinstance(disagreements, str) else ()
     try:
         return Outcome(
             Ending(ending) if isinstance(ending, str) else Ending.FINISHED,
             float(reward),
-            parts,
+            {str(key): float(value) for key, value in parts.items()},
             disagreements=tuple(map(str, said)),
         )
-    except ValueError as error:
+    except (ValueError, TypeError, OverflowError) as error:
         raise SessionFailed(FailureKind.VERIFIER_ERROR, f"verify answered no outcome: {error}", Stage.VERIFY) from None

@@ -86,6 +86,10 @@ def one_line(text: str, limit: int = MAX_REASON_CHARACTERS) -> str:
     return "".join(character if character.isprintable() else " " for character in text[:limit])
 
 
+#: What the reason says in full: a traceback would show our own code alone.
+_SAID_IN_FULL = (SessionFailure, ToolTimeout, BadReward)
+
+
 class FailureLog:
     """Records each failed session once. Observers (metrics, a ledger) see what is recorded."""
 
@@ -101,7 +105,7 @@ class FailureLog:
             failure.stage,
             f" in {failure.tool}" if failure.tool else "",
             failure.reason,
-            exc_info=error if error is not None and not isinstance(error, SessionFailure | ToolTimeout) else None,
+            exc_info=None if isinstance(error, _SAID_IN_FULL) else error,
         )
         for observe in self.observers:
             observe(environment, failure)

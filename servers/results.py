@@ -74,7 +74,7 @@ def outcome_of(value: Any, ending: Ending) -> Outcome:
         if value.failure_kind:
             raise BadReward(f"verify returned the reward {value.reward} together with a failure")
         ending = Ending(value.ending) if ending is Ending.FINISHED else ending
-        reward = _number(value.reward, "verify")
+        reward = finite_number(value.reward, "verify")
         said = tuple(clean_text(str(item)) for item in value.disagreements)
         return Outcome(ending, reward, _components(value.components), disagreements=said)
     if isinstance(value, Mapping):
@@ -82,17 +82,18 @@ def outcome_of(value: Any, ending: Ending) -> Outcome:
             raise BadReward("verify returned no components")
         components = _components(value)
         return Outcome(ending, fsum(components.values()), components)
-    return Outcome(ending, _number(value, "verify"))
+    return Outcome(ending, finite_number(value, "verify"))
 
 
 def _components(parts: Mapping[Any, Any]) -> dict[str, float]:
-    components = {clean_text(str(name)): _number(part, f"component {name!r}") for name, part in parts.items()}
+    components = {clean_text(str(name)): finite_number(part, f"component {name!r}") for name, part in parts.items()}
     if len(components) != len(parts):
         raise BadReward("two components have the same name")
     return components
 
 
-def _number(value: Any, what: str) -> float:
+def finite_number(value: Any, what: str) -> float:
+    """A reward or a part of one, from wherever it came. Raises `BadReward`; a bool is no number."""
     if isinstance(value, bool) or not isinstance(value, Real):
         raise BadReward(f"{what} returned {type(value).__name__}, not a number")
     try:

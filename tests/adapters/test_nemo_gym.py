@@ -125,6 +125,8 @@ async def test_delivery_unknown_is_a_failure_and_nothing_is_repeated(gym: tuple[
     [
         ({"reward": 0.0, "mask_sample": True, "failure_kind": "judge_failed", "failure_reason": "x"}, "judge_failed"),
         ({"reward": 1.0, "instance_config": {"mask_sample": True}}, "provider_unavailable"),
+        ({"reward": 0.0, "failure_kind": "judge_unparseable"}, "judge_unparseable"),
+        ({"reward": 0.0, "mask_sample": False, "failure_kind": "shop:exception"}, "shop:exception"),
         ({"reward": None}, "verifier_error"),
         ({"reward": "0.5"}, "verifier_error"),
         ({"reward": True}, "verifier_error"),

@@ -9,8 +9,10 @@ from typing import Any
 
 import pytest
 from gymwire.adapters import SessionFailed, WrongRequest, connect, drive
+from gymwire.adapters.session import read_outcome
 from gymwire.servers import Ending, EpisodeId, Media, Row, Tool
 from gymwire.servers.policies import Call, EndTurn, Script
+from gymwire.servers.types import FailureKind
 
 from tests.adapters.conftest import TROUBLE, Connecting
 from tests.adapters.trouble import PNG, Trouble
@@ -377,3 +379,21 @@ async def test_a_server_that_dies_is_one_typed_failure(tmp_path: Path, remote: s
                 kinds = {(await failing(call))[0], (await failing(idle.call("now")))[0]}
             assert kinds <= {"transport_peer_drop", "transport_unreachable"}
             assert (await failing(env.session(row=TASK).start()))[:2] == ("transport_unreachable", "seed")
+
+
+@pytest.mark.parametrize(
+    ("reward", "components"),
+    [
+        (True, None),
+        ("1", None),
+        (10**400, None),
+        (1.0, {"a": None}),
+        (1.0, {"a": "x"}),
+        (1.0, {"a": 10**400}),
+        (1.0, {"a": 2}),
+    ],
+)
+def test_what_is_no_reward_on_a_wire_fails_the_session(reward: object, components: object) -> None:
+    with pytest.raises(SessionFailed) as caught:
+        read_outcome(reward, "finished", components)
+    assert caught.value.kind == FailureKind.VERIFIER_ERROR

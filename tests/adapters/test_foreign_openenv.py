@@ -144,12 +144,12 @@ async def test_a_reward_that_never_came(line: tuple[Line, str], steps: int, kind
 
 async def test_rewards_whose_sum_no_number_holds_fail(line: tuple[Line, str]) -> None:
     line[0].rewards = lambda by: 1e308
-    async with connect(line[1], wire="openenv", openenv=OpenEnvOptions(reward="sum")) as connection:
-        async with connection.session() as session:
-            for _ in range(2):
-                await session.call(session.tools[0].name, {"by": 1})
-            with pytest.raises(SessionFailed, match="verifier_error at verify"):
-                await session.verify()
+    options = OpenEnvOptions(reward="sum")
+    async with connect(line[1], wire="openenv", openenv=options) as env, env.session() as session:
+        for _ in range(2):
+            await session.call("step", {"by": 1})
+        with pytest.raises(SessionFailed, match="verifier_error at verify"):
+            await session.verify()
 
 
 @pytest.mark.parametrize("reward", ["0.5", [1], True, {"a": 1.0}])

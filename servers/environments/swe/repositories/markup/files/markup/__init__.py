@@ -1,0 +1,4 @@
+from .blocks import to_html
+from .inline import escape, inline
+
+__all__ = ["escape", "inline", "to_html"]

@@ -41,8 +41,8 @@ class Check:
     disagreements: list[str] = field(default_factory=list)
     skipped: dict[str, int] = field(default_factory=dict)
 
-    def skip(self, why: str) -> None:
-        self.skipped[why] = self.skipped.get(why, 0) + 1
+    def skip(self, why: str, count: int = 1) -> None:
+        self.skipped[why] = self.skipped.get(why, 0) + count
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -51,6 +51,17 @@ class Check:
             "disagreements": self.disagreements,
             "not_checked": self.skipped,
         }
+
+    @property
+    def not_checked(self) -> int:
+        return sum(self.skipped.values())
+
+    def add(self, other: Check) -> None:
+        """The same check over further episodes."""
+        self.episodes += other.episodes
+        self.disagreements += other.disagreements
+        for why, count in other.skipped.items():
+            self.skip(why, count)
 
     def note(self) -> str:
         """What a table says beside the numbers."""
@@ -64,6 +75,27 @@ def failed_sentence(checks: Iterable[Check]) -> str | None:
     """All disagreements in one sentence; None where there is none."""
     said = [(check.name, check.disagreements) for check in checks if check.disagreements]
     return "; ".join(f"{name}: {len(found)} ({found[0]})" for name, found in said) or None
+
+
+def merged(parts: Sequence[Sequence[Check]]) -> list[Check]:
+    """The checks of several processes, each over all of their episodes."""
+    first, *others = parts
+    for checks in others:
+        for check, other in zip(first, checks, strict=True):
+            check.add(other)
+    return list(first)
+
+
+def verdict(checks: Sequence[Check], episodes: int) -> str:
+    """What all checks came to, in one sentence that also says what they did not reach."""
+    bad = sum(bool(check.disagreements) for check in checks)
+    found = f"{bad} {'check' if bad == 1 else 'checks'} found disagreements" if bad else "nothing disagrees"
+    left = [
+        f"{check.name} was not checked for {check.not_checked} of {check.episodes + check.not_checked}"
+        for check in checks
+        if check.not_checked
+    ]
+    return f"{episodes} episodes: " + "; ".join([found, *left])
 
 
 def audit_tokens(records: Iterable[Record], template: ChatTemplate | None, why_no_template: str = "") -> list[Check]:
@@ -89,7 +121,13 @@ def _add(check: Check, record: Record, found: Iterator[str]) -> None:
     check.episodes += 1
     first = next(found, None)
     if first is not None:
-        check.disagreements.append(f"{record['episode']}: {first}")
+        check.disagreements.append(f"{name_of(record)}: {first}")
+
+
+def name_of(record: Record) -> str:
+    """The episode, and where it stands if it was read from a file."""
+    place = record.get("place")
+    return str(record["episode"]) if place is None else f"{place}: {record['episode']}"
 
 
 # ---- ids

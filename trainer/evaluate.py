@@ -36,11 +36,12 @@ class Evaluator:
 
     def __init__(self, player: Player, book: RowBook, share: Share = ALONE) -> None:
         self.player, self.book, self.share = player, book, share
-        #: What the last evaluation played in this process.
+        #: What the last evaluation played in this process, sampled episodes first.
         self.traces: list[Trace] = []
 
     async def evaluate(self) -> dict[str, float]:
         """The step log's figures."""
+        self.traces = []
         sampled, greedy = await self._score(greedy=False), await self._score(greedy=True)
         return {
             "eval/reward": sampled.mean,
@@ -53,8 +54,9 @@ class Evaluator:
 
     async def _score(self, *, greedy: bool) -> Score:
         own = self._own()
-        self.traces = await self.player.play_all([self.book.episode(name, seed=SEED, greedy=greedy) for name in own])
-        rewards = self.share.gather([trace.reward for trace in self.traces])
+        traces = await self.player.play_all([self.book.episode(name, seed=SEED, greedy=greedy) for name in own])
+        self.traces += traces
+        rewards = self.share.gather([trace.reward for trace in traces])
         return Score.of([reward for part in rewards for reward in part])
 
     def _own(self) -> list[str]:

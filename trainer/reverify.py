@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from ..adapters.connect import Connection
 from ..adapters.session import Session, SessionFailed, WrongRequest
 from ..servers.types import Ending, ToolResult
-from .audit import Check
+from .audit import Check, name_of
 from .rollout import is_allowed
 from .rows import RowBook, Source
 from .trajectories import Record, answer_digest
@@ -71,7 +71,7 @@ class Reverifier:
             return
         check.episodes += 1
         if difference is not None:
-            check.disagreements.append(f"{record['episode']}: {difference}")
+            check.disagreements.append(f"{name_of(record)}: {difference}")
 
     async def _difference(self, record: Record, source: Source) -> str | None:
         first = await self._replay(record, source)

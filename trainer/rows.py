@@ -57,6 +57,10 @@ class RowBook:
     def of_split(cls, split: str, count: int) -> RowBook:
         return cls([Source(f"{split}.{index}", None, split, index) for index in range(count)])
 
+    def __or__(self, other: RowBook) -> RowBook:
+        """The tasks of both."""
+        return RowBook([*self.by_name.values(), *other.by_name.values()])
+
     def __len__(self) -> int:
         return len(self.names)
 

@@ -21,7 +21,7 @@ from transformers.utils import logging
 
 from datasets import Dataset
 
-from .audit import audit_tokens, failed_sentence
+from .audit import audit_tokens, failed_sentence, merged, verdict
 from .change import change_of
 from .checkpoints import PROGRESS, newest, step_of
 from .checks import Plan
@@ -238,13 +238,13 @@ class Run:
             allowed_tools=environment.allowed_tools,
         )
         with self.watch.clock.timing("verify"):
-            checks = audit_tokens(records, self.template)
-            checks.append(self.loop.run(reverifier.check(spread(records, REPLAYED))))
+            own = audit_tokens(records, self.template)
+            own.append(self.loop.run(reverifier.check(spread(records, REPLAYED))))
+        checks = merged(self.share.gather(own))
         self.manifest.content["audit"] = [check.to_json() for check in checks]
-        said = [sentence for sentence in self.share.gather(failed_sentence(checks)) if sentence is not None]
-        if said:
-            raise RunError(f"the audit of the first step: {said[0]}; log.audit_first_step: false trains all the same")
-        self.terminal.say(f"audit of the first step: {len(records)} episodes, nothing disagrees")
+        if said := failed_sentence(checks):
+            raise RunError(f"the audit of the first step: {said}; log.audit_first_step: false trains all the same")
+        self.terminal.say(f"audit of the first step: {verdict(checks, checks[0].episodes)}")
 
     def _summed(self, figures: dict[str, float]) -> dict[str, float]:
         """Over all processes."""
@@ -257,7 +257,10 @@ class Run:
         with torch.random.fork_rng():
             self.trainer._sync_engine()
             with self._awake():
-                return self.loop.run(self.evaluator.evaluate())
+                figures = self.loop.run(self.evaluator.evaluate())
+        if self.config.log.trajectories:
+            self.trajectories.write_evaluation(self.ledger.step, self.evaluator.traces)
+        return figures
 
     @contextmanager
     def _awake(self) -> Iterator[None]:

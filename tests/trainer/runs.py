@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,15 @@ from gymwire.trainer.tiny import make_model, make_tokenizer
 from gymwire.trainer.tokens import ChatTemplate
 
 from tests.trainer.scripted import Say, Scripted, codebook
+
+
+#: What an engine or a trainer in this very process has set for itself; a run of its own must not join it.
+RENDEZVOUS = {"RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"}
+
+
+def own_environment() -> dict[str, str]:
+    """For a run in a process of its own."""
+    return {name: value for name, value in os.environ.items() if name not in RENDEZVOUS}
 
 
 def save_policy(folder: Path) -> Path:

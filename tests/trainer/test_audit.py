@@ -15,7 +15,7 @@ import yaml
 from gymwire.adapters import connect
 from gymwire.servers.environments.codebook import Codebook
 from gymwire.trainer import trajectories
-from gymwire.trainer.audit import Check, audit_tokens, failed_sentence
+from gymwire.trainer.audit import Check, audit_tokens, failed_sentence, merged, verdict
 from gymwire.trainer.collect import Batch, Collector, Drawing, Progress
 from gymwire.trainer.commands.audit import audit
 from gymwire.trainer.config import Failures
@@ -335,6 +335,31 @@ async def test_lines_of_later_steps_are_forgotten_by_a_run_that_goes_on(tmp_path
     assert list(trajectories.read(trajectories.files(tmp_path, 1)[0])) == plain(batch)
 
 
+def test_evaluations_stand_beside_their_steps_and_are_written_anew(tmp_path: Path) -> None:
+    batch = asyncio.run(collected())
+    traces = [trace for group in batch.played for trace in group.traces]
+    written = Trajectories(tmp_path)
+    for step in (0, 1, 2):
+        if step:
+            written.write(step, batch)
+        written.write_evaluation(step, traces)
+        written.write_evaluation(step, traces[:3])
+    names = ["eval-00000", "step-00001", "eval-00001", "step-00002", "eval-00002"]
+    assert [path.stem for path in trajectories.files(tmp_path)] == names
+    records = list(trajectories.read(trajectories.files(tmp_path, 0)[0]))
+    assert [(record["mode"], record["trained"], record["group"]) for record in records] == [("eval", False, None)] * 3
+    assert found_by(audit_tokens(records, None, WHY)) == set()
+    written.cut_back(1)
+    assert [path.stem for path in trajectories.files(tmp_path)] == names[:3]
+
+
+def test_checks_of_several_processes_are_one() -> None:
+    one, other = Check("reward", 3, ["a: x"], {GONE: 1}), Check("reward", 2, ["b: y"], {GONE: 2, FORGETFUL: 1})
+    (both,) = merged([[one], [other]])
+    assert (both.episodes, both.disagreements, both.skipped) == (5, ["a: x", "b: y"], {GONE: 3, FORGETFUL: 1})
+    assert verdict([both], 9) == "9 episodes: 1 check found disagreements; reward was not checked for 4 of 9"
+
+
 @pytest.fixture
 def run_folder(tmp_path: Path, records: list[Record]) -> Path:
     """A run's, as far as the audit needs it."""
@@ -357,7 +382,7 @@ base_only = pytest.mark.skipif(find_spec("trl") is not None, reason="imports the
 def test_the_command_shows_a_table(run_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     audit(run_folder, step=None, reverify=True)
     said = capsys.readouterr().out
-    assert "8 episodes: nothing disagrees." in said
+    assert "8 episodes: nothing disagrees; template was not checked for 8 of 8." in said
     assert "reward       8         0" in said
 
 

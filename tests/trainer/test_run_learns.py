@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -18,18 +17,16 @@ pytest.importorskip("vllm", reason=WHY)
 pytest.importorskip("trl.trainer.grpo_trainer", reason=WHY)
 
 from tests.serving import ROOT, Running, serving  # noqa: E402
+from tests.trainer.runs import own_environment  # noqa: E402
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 STEPS = 10
 AGREEMENT = 1e-4
-#: What an engine in this very process has set for itself; a run of its own must not join it.
-RENDEZVOUS = {"RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"}
 
 
 def gymwire(*arguments: str) -> str:
     command = [sys.executable, "-m", "gymwire.servers.cli", *arguments]
-    own = {name: value for name, value in os.environ.items() if name not in RENDEZVOUS}
-    done = subprocess.run(command, cwd=ROOT, env=own, capture_output=True, text=True, timeout=800)
+    done = subprocess.run(command, cwd=ROOT, env=own_environment(), capture_output=True, text=True, timeout=800)
     assert done.returncode == 0, done.stderr[-6000:]
     return done.stdout + done.stderr
 

@@ -15,7 +15,7 @@ from rich.text import Text
 from ...adapters.session import WrongRequest
 from ...servers.commands.options import stop
 from .. import stack, trajectories
-from ..audit import Check, audit_tokens
+from ..audit import Check, audit_tokens, verdict
 from ..config import Config, ConfigError, read_config
 from ..place import find_place
 from ..reverify import Reverifier
@@ -24,7 +24,8 @@ from ..trajectories import Record
 if TYPE_CHECKING:
     from ..templates import ChatTemplate
 
-DISAGREES_EXIT = 1
+#: Something disagrees; no reward at all could be verified, although that was asked for.
+DISAGREES_EXIT, UNVERIFIED_EXIT = 1, 3
 
 
 def audit(
@@ -34,7 +35,11 @@ def audit(
         bool, typer.Option("--reverify/--no-reverify", help="Replay the calls on the environment, and compare rewards.")
     ] = True,
 ) -> None:
-    """Check a run's recorded episodes: their tokens, the chat template, and the rewards against the environment."""
+    """Check a run's recorded episodes: their tokens, the chat template, and the rewards against the environment.
+
+    Exit status: 0 nothing disagrees, 1 something does, 2 nothing to audit or
+    no environment to ask, 3 not one reward could be verified again.
+    """
     try:
         config = read_config(run / "config.yaml")
     except ConfigError as error:
@@ -46,11 +51,13 @@ def audit(
         stop(f"{run} holds no trajectories{which}; a run writes them with log.trajectories: true")
     template, why = _template(config)
     checks = audit_tokens(records, template, why)
-    if reverify:
-        checks.append(_reverified(config, records))
+    rewards = _reverified(config, records) if reverify else None
+    checks += [] if rewards is None else [rewards]
     _show(checks, len(records))
     if any(check.disagreements for check in checks):
         raise typer.Exit(DISAGREES_EXIT)
+    if rewards is not None and rewards.not_checked and not rewards.episodes:
+        stop("not one reward could be verified again; for the tokens alone: --no-reverify", UNVERIFIED_EXIT)
 
 
 def _template(config: Config) -> tuple[ChatTemplate | None, str]:
@@ -80,7 +87,7 @@ async def _reverify(config: Config, records: list[Record]) -> Check:
     async with place.connection() as connection:
         reverifier = Reverifier(
             connection,
-            place.rows(config.data),
+            place.rows(config.data) | place.eval_rows(config.data),
             max_concurrent=config.environment.max_concurrent,
             timeout_s=config.rollout.tool_timeout_s,
             allowed_tools=config.environment.allowed_tools,
@@ -96,5 +103,5 @@ def _show(checks: list[Check], episodes: int) -> None:
         count = Text(str(bad), style="bold red" if bad else "")
         table.add_row(check.name, str(check.episodes), count, Text(check.note()))
     console.print(table)
-    bad = sum(bool(check.disagreements) for check in checks)
-    console.print(f"{episodes} episodes: " + (f"{bad} checks found disagreements." if bad else "nothing disagrees."))
+    complete = not any(check.disagreements or check.not_checked for check in checks)
+    console.print(Text(f"{verdict(checks, episodes)}.", style="" if complete else "bold"))

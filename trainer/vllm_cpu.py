@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import partial
+from pathlib import Path
 from typing import Any
 
 import torch._dynamo
@@ -21,9 +21,12 @@ from trl.generation.vllm_generation import VLLMGeneration
 from trl.trainer import grpo_trainer
 from vllm import LLM
 
+from .weights import context_of
+
 #: float32 because bfloat16, which "auto" picks, moves log-probabilities by up to 0.07; eager because compiling takes
-#: a minute and makes nothing faster here.
-LLM_ARGUMENTS: dict[str, Any] = {"dtype": "float32", "enforce_eager": True}
+#: a minute and makes nothing faster here. A prompt is prefilled whole: for one that is prefilled in parts vLLM sets the
+#: seeded generator back, which a processor's cannot ("CPU Generator does not use offset").
+LLM_ARGUMENTS: dict[str, Any] = {"dtype": "float32", "enforce_eager": True, "enable_chunked_prefill": False}
 #: GiB for the KV cache; without a limit vLLM takes most of the machine's memory.
 ENVIRONMENT = {"VLLM_CPU_KVCACHE_SPACE": "1", "VLLM_ENABLE_V1_MULTIPROCESSING": "0"}
 
@@ -40,7 +43,7 @@ class CpuVLLMGeneration(VLLMGeneration):
         for name, value in ENVIRONMENT.items():
             os.environ.setdefault(name, value)
         torch._dynamo.config.disable = True  # the sampler's small functions take a minute to compile, and gain nothing
-        with _replaced(vllm_generation, "LLM", partial(LLM, **LLM_ARGUMENTS)):
+        with _replaced(vllm_generation, "LLM", _llm):
             super()._init_vllm()
 
     def sync_weights(self) -> None:
@@ -49,6 +52,13 @@ class CpuVLLMGeneration(VLLMGeneration):
         runner.reload_weights(weights_iterator=self._iter_named_params())
         _pack_tied_output(runner.get_model())
         self.llm.reset_prefix_cache()
+
+
+def _llm(**arguments: Any) -> LLM:
+    """The engine as TRL asks for it, with our arguments; a step has room for the longest prompt there can be."""
+    longest = arguments["max_model_len"] or context_of(Path(arguments["model"])) or 0
+    room = max(arguments["max_num_batched_tokens"], longest)
+    return LLM(**{**arguments, **LLM_ARGUMENTS, "max_num_batched_tokens": room})
 
 
 def _pack_tied_output(model: Any) -> None:

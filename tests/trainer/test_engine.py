@@ -45,7 +45,7 @@ def _generation(folder: Path, tied: bool) -> CpuVLLMGeneration:
     save(make_model(tokenizer, tied=tied), tokenizer, folder)
     model = AutoModelForCausalLM.from_pretrained(folder)
     return CpuVLLMGeneration(
-        model, Accelerator(cpu=True), tokenizer, max_model_length=CONTEXT, max_num_seqs=16, gpu_memory_utilization=0.1
+        model, Accelerator(cpu=True), tokenizer, max_model_length=CONTEXT, max_num_seqs=48, gpu_memory_utilization=0.1
     )
 
 
@@ -123,6 +123,21 @@ async def test_equal_batches_with_equal_seeds_draw_equal_tokens(engine: Engine) 
     prompt = PROMPTS[0]
     drawn = await asyncio.gather(*(engine.sample(prompt, max_tokens=16, seed=seed) for seed in range(4)))
     assert len({tuple(turn.ids) for turn in drawn}) == 4
+
+
+async def test_more_seeded_prompts_than_fit_into_one_step_are_sampled(engine: Engine) -> None:
+    prompts = [[place, *range(CONTEXT - 10)] for place in range(48)]  # a step of TRL's engine holds 4096 tokens
+    drawn = await asyncio.gather(*(engine.sample(ids, max_tokens=2, seed=1) for ids in prompts))
+    assert [len(turn.ids) for turn in drawn] == [2] * len(prompts)
+
+
+def test_a_step_of_the_engine_holds_the_longest_prompt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(vllm_cpu, "LLM", lambda **arguments: arguments["max_num_batched_tokens"])
+    asked = {"model": str(tmp_path), "max_num_batched_tokens": 4096}
+    assert vllm_cpu._llm(**asked, max_model_len=512) == 4096
+    assert vllm_cpu._llm(**asked, max_model_len=9000) == 9000
+    (tmp_path / "config.json").write_text('{"max_position_embeddings": 8000}')
+    assert vllm_cpu._llm(**asked, max_model_len=None) == 8000
 
 
 async def test_a_turn_ends_at_a_stop_token_or_at_its_length(engine: Engine) -> None:

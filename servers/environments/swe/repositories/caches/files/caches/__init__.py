@@ -1,0 +1,4 @@
+from .lru import Lru
+from .timed import Timed
+
+__all__ = ["Lru", "Timed"]

@@ -6,6 +6,7 @@ import asyncio
 import importlib
 import inspect
 from collections.abc import Mapping
+from dataclasses import replace
 from difflib import get_close_matches
 from functools import cached_property
 from importlib.metadata import entry_points
@@ -41,6 +42,7 @@ class Served:
         self.rows = RowSource(environment, rows_file)
         self.specs: Mapping[str, ToolSpec] = environment.tool_specs
         self.tools = tuple(spec.tool for spec in self.specs.values())
+        self.read_only = frozenset(tool.name for tool in self.tools if tool.read_only)
         self.has_end_turn = environment.end_turn is not Environment.end_turn
         self._setup: asyncio.Future[None] | None = None
 
@@ -105,7 +107,8 @@ class Served:
             if name not in self.specs:
                 raise DefinitionError(f"{self.name}.tools_for names {name!r}, which is no tool of it")
             spec = self.specs[name]
-            offered[name] = (spec, spec.tool if isinstance(item, str) else item)
+            shown = spec.tool if isinstance(item, str) else replace(item, read_only=spec.tool.read_only)
+            offered[name] = (spec, shown)
         if row.tools is None:
             return offered
         pinned = {tool.name for tool in row.tools}

@@ -7,6 +7,7 @@ fails the session for good.
 
 from __future__ import annotations
 
+import copy
 import inspect
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -58,6 +59,7 @@ class ToolSpec:
 @dataclass(frozen=True, slots=True)
 class _Mark:
     ends: bool = False
+    read_only: bool = False
     timeout: TimeoutBlame = "session"
     timeout_s: float | None = None
     name: str = ""
@@ -67,13 +69,19 @@ class _Mark:
 def tool(function: F, /) -> F: ...
 @overload
 def tool(
-    *, ends: bool = False, timeout: TimeoutBlame = "session", timeout_s: float | None = None, name: str = ""
+    *,
+    ends: bool = False,
+    read_only: bool = False,
+    timeout: TimeoutBlame = "session",
+    timeout_s: float | None = None,
+    name: str = "",
 ) -> Callable[[F], F]: ...
 def tool(
     function: Any = None,
     /,
     *,
     ends: bool = False,
+    read_only: bool = False,
     timeout: TimeoutBlame = "session",
     timeout_s: float | None = None,
     name: str = "",
@@ -81,10 +89,13 @@ def tool(
     """Mark a method as a tool that the policy may call.
 
     ends: the call ends the episode and verifies it at once.
+    read_only: a promise that a call changes nothing that another call or verify could read (`self.rng` is such a
+        thing). Calls of read-only tools of one session may run at the same time, plain functions in threads of
+        their own; any other call runs alone, in the order of arrival.
     timeout: whose fault a call past its time limit is: ours ("session") or the policy's ("policy").
     timeout_s: this tool's limit in seconds; default the environment's `tool_timeout_s`.
     """
-    mark = _Mark(ends, timeout, timeout_s, name)
+    mark = _Mark(ends, read_only, timeout, timeout_s, name)
 
     def put(target: Any) -> Any:
         target.__gymwire_tool__ = mark
@@ -188,6 +199,15 @@ class Environment:
         return type(_camel_case(name), (cls,), body)
 
 
+def snapshot(environment: Environment) -> Environment:
+    """A copy of a session's environment, to go on with should a call run past its limit."""
+    if not environment.replayable:
+        return copy.deepcopy(environment)
+    twin = copy.copy(environment)
+    twin.set_state(environment.get_state())
+    return twin
+
+
 def _check_attributes(cls: type[Environment]) -> None:
     if isinstance(cls.splits, str):
         raise DefinitionError(f"{cls.__name__}: splits is a sequence of names, such as ({cls.splits!r},)")
@@ -240,6 +260,10 @@ def _spec(cls: type[Environment], function: Callable[..., Any], mark: _Mark, bou
         raise DefinitionError(f'{cls.__name__}.{name}: timeout is "session" or "policy", not {mark.timeout!r}')
     if mark.timeout_s is not None and not 0 < mark.timeout_s < inf:
         raise DefinitionError(f"{cls.__name__}.{name}: timeout_s is a number of seconds above 0, got {mark.timeout_s}")
+    if mark.ends and mark.read_only:
+        raise DefinitionError(
+            f"{cls.__name__}.{name}: a tool that ends the episode changes it; leave out ends or read_only"
+        )
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
         raise DefinitionError(f"{cls.__name__}.{name}: a tool returns its result; it does not yield")
     if bound and not inspect.signature(function).parameters:
@@ -249,7 +273,7 @@ def _spec(cls: type[Environment], function: Callable[..., Any], mark: _Mark, bou
     except SignatureError as error:
         raise SignatureError(f"{cls.__name__}: {error}") from error
     return ToolSpec(
-        tool=Tool(name, check.description, check.parameters),
+        tool=Tool(name, check.description, check.parameters, mark.read_only),
         check=check,
         function=function,
         bound=bound,

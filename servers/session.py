@@ -1,9 +1,7 @@
-"""One episode of one row, and its rules: calls one at a time, verify once, failure for good."""
+"""One episode of one row, and its rules: calls in order, alone unless they only read; verify once; failure for good."""
 
 from __future__ import annotations
 
-import asyncio
-import copy
 import inspect
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -25,8 +23,9 @@ from .answers import (
     unknown_tool,
 )
 from .closing import close_soon
-from .environment import Environment, ToolError, ToolSpec
+from .environment import Environment, ToolError, ToolSpec, snapshot
 from .failures import SessionFailure, ToolTimeout, assign, message_of
+from .order import Order
 from .results import clean_text, outcome_of, tool_result
 from .schema import BadArguments
 from .transcripts import chat_messages, disagreements
@@ -41,6 +40,7 @@ from .types import (
     SessionState,
     Stage,
     Tool,
+    ToolResult,
     Transcript,
 )
 
@@ -58,6 +58,8 @@ MAX_ID_CHARACTERS = 512
 MAX_ARGUMENT_BYTES = 1_000_000
 #: The tool's name, the arguments as sent, and what was answered.
 KeyedAnswer = tuple[str, bytes, Answer]
+#: Stands in the log for a call that runs.
+RUNNING = CallRecord("", b"", ToolResult(""))
 LIVE = (SessionState.SEEDED, SessionState.ACTIVE)
 GONE_CODES = {SessionState.CLOSED: Code.SESSION_CLOSED, SessionState.EXPIRED: Code.SESSION_EXPIRED}
 
@@ -81,7 +83,7 @@ class Session:
 
     __slots__ = (
         "_answers",
-        "_lock",
+        "_order",
         "caller",
         "calls",
         "created",
@@ -122,8 +124,8 @@ class Session:
         self.data_fingerprint = b""
         self.in_flight = self.sockets = 0
         self.created = self.last_used = host.now()
-        self._lock = asyncio.Lock()
-        self._answers: dict[str, KeyedAnswer] | None = None
+        self._order = Order()
+        self._answers: dict[str, KeyedAnswer | None] | None = None
 
     # ---- calls
 
@@ -137,13 +139,28 @@ class Session:
         self.in_flight += 1
         started = perf_counter()
         try:
-            async with self._lock:
+            shared = name in self.served.read_only and self._is_new(key)
+            if not self._order.try_enter(shared):
+                await self._order.enter(shared)
+            try:
                 answer = await self._call_once(name, arguments, key)
+            finally:
+                self._order.leave()
         finally:
             self.in_flight -= 1
             self.last_used = self.host.now()
         self.host.called(self, answer.code, perf_counter() - started)
         return answer
+
+    def _is_new(self, key: str | None) -> bool:
+        """Whether no call came with this key yet; it is taken then. A repeat runs alone, so it finds the answer."""
+        if key is None:
+            return True
+        if self._answers is None:
+            self._answers = {}
+        new = key not in self._answers
+        self._answers.setdefault(key, None)
+        return new
 
     async def _call_once(self, name: str, arguments: bytes, key: str | None) -> Answer:
         if key is None:
@@ -160,6 +177,8 @@ class Session:
         if self.state not in LIVE:
             return self._ended()
         self.state = SessionState.ACTIVE
+        log, place = self.calls, len(self.calls)
+        log.append(RUNNING)
         if len(arguments) > MAX_ARGUMENT_BYTES:
             name, arguments = name[:MAX_ID_CHARACTERS], b""
             answer = invalid_arguments(name[:80], f"they are longer than {MAX_ARGUMENT_BYTES} bytes")
@@ -170,9 +189,8 @@ class Session:
             answer = await self._run(pair[0], arguments)
         if self.state is not SessionState.ACTIVE:  # it failed in this call, or under it
             return self._ended()
-        self.calls.append(CallRecord(name, arguments, answer.result))
+        log[place] = CallRecord(name, arguments, answer.result)
         if answer.result.done:
-            log = self.calls
             await self._verify_now(Transcript(calls=tuple(log)))
             if self.state is not SessionState.VERIFIED:
                 return self._ended()
@@ -193,13 +211,15 @@ class Session:
         before: Environment | None = None
         try:
             keywords = spec.check.read(arguments)
-            if spec.timeout_blame == "policy":
+            if spec.timeout_blame == "policy" and not spec.tool.read_only:
                 before = snapshot(environment)
             tool = partial(spec.function, environment) if spec.bound else spec.function
             call = partial(tool, **keywords)
             value = await running.call(self.host.threads, call, is_async=spec.is_async, timeout_s=limit_s)
             result = tool_result(value)
             done = (spec.ends or result.done) and not result.is_error
+            if done and spec.tool.read_only:
+                raise TypeError("a read-only tool cannot end the episode")
             if done is not result.done:
                 result = replace(result, done=done)
             return Answer(Code.TOOL_ERROR if result.is_error else Code.OK, result)
@@ -210,7 +230,7 @@ class Session:
         except ToolTimeout as error:
             if spec.timeout_blame == "session":
                 return self._fail(error, Stage.CALL, spec.tool.name)
-            if self.state is SessionState.ACTIVE:
+            if before is not None and self.state is SessionState.ACTIVE:
                 self.environment = before  # what the late call still does happens to an object nobody reads
             return policy_error(Code.TOOL_ERROR, f"{spec.tool.name} gave {error} and was stopped.")
         except BaseException as error:
@@ -220,7 +240,7 @@ class Session:
 
     async def end_turn(self) -> str | None:
         """The policy ended its turn: the next prompt, or None when there is none. Raises `Refused` when gone."""
-        async with self._busy():
+        async with _Busy(self):
             if self.state not in LIVE:
                 self._ended()
                 return None
@@ -252,7 +272,7 @@ class Session:
 
         `items` are the client's messages (chat messages or Responses items), read only if the session is live.
         """
-        async with self._busy():
+        async with _Busy(self):
             if self.outcome is None:
                 if self.state not in LIVE:
                     raise gone(GONE_CODES[self.state])
@@ -265,7 +285,7 @@ class Session:
 
     def _compare(self, messages: Sequence[Message], log: Sequence[CallRecord]) -> None:
         """Say in the outcome where the client's messages and the server's log differ."""
-        said = disagreements(messages, log)
+        said = disagreements(messages, log, self.served.read_only)
         if said and self.outcome is not None and not self.outcome.masked:
             self.outcome = replace(self.outcome, disagreements=said)
 
@@ -326,7 +346,7 @@ class Session:
 
     async def close(self) -> None:
         """Close after the call in flight; closing twice is fine."""
-        async with self._busy():
+        async with _Busy(self):
             if self.state is not SessionState.CLOSED:
                 was_live = self.state in LIVE
                 self.state = SessionState.CLOSED
@@ -342,12 +362,9 @@ class Session:
         self.host.settled(self)
         close_soon(self.host.threads, environment, self.id)
 
-    def _busy(self) -> _Busy:
-        return _Busy(self)
-
 
 class _Busy:
-    """The session's lock, held while counting as in flight."""
+    """Alone at the session, and counted as in flight."""
 
     __slots__ = ("session",)
 
@@ -357,33 +374,26 @@ class _Busy:
     async def __aenter__(self) -> None:
         self.session.in_flight += 1
         try:
-            await self.session._lock.acquire()
+            await self.session._order.enter()
         except BaseException:
             self.session.in_flight -= 1
             raise
 
     async def __aexit__(self, *_: object) -> None:
-        self.session._lock.release()
+        self.session._order.leave()
         self.session.in_flight -= 1
         self.session.last_used = self.session.host.now()
 
 
-def newest(answers: dict[str, KeyedAnswer]) -> dict[str, KeyedAnswer]:
+def newest(answers: dict[str, KeyedAnswer | None]) -> dict[str, KeyedAnswer | None]:
     """The latest answers to keyed calls, within `KEPT_ANSWER_CHARACTERS`; in the order they were given."""
     kept: list[tuple[str, KeyedAnswer]] = []
     size = 0
     for key, known in reversed(answers.items()):
+        if known is None:  # its call failed with the session
+            continue
         size += len(known[1]) + len(known[2].result.text)
         if size > KEPT_ANSWER_CHARACTERS:
             break
         kept.append((key, known))
     return dict(reversed(kept))
-
-
-def snapshot(environment: Environment) -> Environment:
-    """A copy to go on with should the call run past its limit."""
-    if not environment.replayable:
-        return copy.deepcopy(environment)
-    twin = copy.copy(environment)
-    twin.set_state(environment.get_state())
-    return twin

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import Any
 
 from .answers import sanitize
@@ -63,26 +63,37 @@ def _calls_of(message: Mapping[str, Any]) -> list[Any]:
     return calls if isinstance(calls, list) else []
 
 
-def disagreements(messages: Sequence[Message], calls: Sequence[CallRecord]) -> tuple[str, ...]:
+def disagreements(
+    messages: Sequence[Message], calls: Sequence[CallRecord], read_only: Container[str] = ()
+) -> tuple[str, ...]:
     """Where the client's messages and the server's log differ; empty when the client sent no calls at all.
 
     Calls that never reach a server (a name that was not listed, arguments that were no object) are the
-    client's own affair; a call or a result that only one side knows is said.
+    client's own affair; a call or a result that only one side knows is said. Calls of `read_only` tools that
+    follow each other may have arrived in any order.
     """
     claimed = _claimed(messages)
     if not claimed:
         return ()
     found: list[str] = []
-    position = 0
+    taken: set[int] = set()
+    start = end = 0  # where the next call may be claimed at the earliest, and where the claims that were found end
+    any_order = False
     for number, call in enumerate(calls, 1):
         if len(found) == MAX_DISAGREEMENTS:  # each that is looked for in vain costs a walk through all that is claimed
             return tuple(found)
-        index = _find(claimed, position, call)
+        if not (any_order and call.name in read_only):
+            start = end
+        any_order = call.name in read_only
+        while start in taken:
+            start += 1
+        index = _find(claimed, start, taken, call)
         name = one_line(call.name, MAX_NAME_CHARACTERS)
         if index is None:
             found.append(f"call {number} ({name}) is in the server's log but not in the transcript")
             continue
-        position = index + 1
+        taken.add(index)
+        end = max(end, index + 1)
         shown = claimed[index][2]
         if shown is not None and not _same_text(shown, call.result.plain()):
             found.append(f"the result of call {number} ({name}) differs from the server's")
@@ -111,11 +122,13 @@ def _claimed(messages: Sequence[Message]) -> list[tuple[str, Any, str | None]]:
     return claimed
 
 
-def _find(claimed: Sequence[tuple[str, Any, str | None]], start: int, call: CallRecord) -> int | None:
+def _find(
+    claimed: Sequence[tuple[str, Any, str | None]], start: int, taken: Container[int], call: CallRecord
+) -> int | None:
     arguments = call.arguments or {}
     for index in range(start, len(claimed)):
         name, said, _ = claimed[index]
-        if name == call.name and (said or {}) == arguments:
+        if name == call.name and (said or {}) == arguments and index not in taken:
             return index
     return None
 

@@ -27,11 +27,15 @@ class RowError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """A tool as the policy is offered it. `parameters` is a JSON schema of type object."""
+    """A tool as the policy is offered it. `parameters` is a JSON schema of type object.
+
+    `read_only` is told to clients, not to the policy: its calls change nothing, so several may run at once.
+    """
 
     name: str
     description: str
     parameters: Json
+    read_only: bool = False
 
     def as_responses(self) -> Json:
         """The Responses API form, as NeMo Gym rows carry it in `responses_create_params.tools`."""
@@ -50,7 +54,7 @@ class Tool:
 
     @classmethod
     def from_any(cls, spec: Mapping[str, Any]) -> Tool:
-        """Read either OpenAI form, or MCP's (`inputSchema`)."""
+        """Read either OpenAI form, MCP's (`inputSchema`, `annotations.readOnlyHint`), or that of `/environments`."""
         inner = spec.get("function") if isinstance(spec.get("function"), Mapping) else spec
         assert isinstance(inner, Mapping)
         if not isinstance(inner.get("name"), str):
@@ -60,7 +64,9 @@ class Tool:
             raise RowError(
                 f"the `parameters` of tool {inner['name']!r} must be a JSON schema object, got {schema!r:.80}"
             )
-        return cls(inner["name"], inner.get("description") or "", dict(schema))
+        hints = spec.get("annotations")
+        read_only = spec.get("read_only") is True or (isinstance(hints, Mapping) and hints.get("readOnlyHint") is True)
+        return cls(inner["name"], inner.get("description") or "", dict(schema), read_only)
 
 
 @dataclass(frozen=True, slots=True)

@@ -142,7 +142,7 @@ class Checkout(Environment):
         self.basket.remove(sku)
         return self._costs()
 
-    @tool
+    @tool(read_only=True)
     async def view_basket(self) -> Json:
         """Show the basket, what it costs, and the budget."""
         return {"items": list(self.basket), "total": euros(self.total()), "budget": euros(self.data.budget)}

@@ -105,7 +105,7 @@ class Codebook(Environment):
     async def reset(self, row: Row) -> None:
         self.right = 0
 
-    @tool
+    @tool(read_only=True)
     async def lookup(self, key: str) -> int:
         """Show the digit of one key.
 

@@ -91,7 +91,7 @@ class Counter(Environment):
         self.value += n
         return "added"
 
-    @tool
+    @tool(read_only=True)
     async def read(self) -> int:
         """Read the counter."""
         return self.value

@@ -222,7 +222,7 @@ class Ledger(Environment):
         self.read.add(name)
         return f"{name}: {self.data.facts[name]}"
 
-    @tool
+    @tool(read_only=True)
     def calculator(self, expression: str) -> str:
         """Calculate with + - * / ^ and brackets. Write numbers without thousands separators.
 

@@ -75,6 +75,27 @@ def test_a_name_that_no_server_saw_is_the_clients_own_affair() -> None:
     assert disagreements(messages, [logged("add", {"n": 1}, "1")]) == ()
 
 
+def test_calls_that_only_read_may_have_arrived_in_any_order_but_stay_between_their_neighbours() -> None:
+    reads = [logged("read", {"n": n}, str(n)) for n in range(4)]
+    write = logged("write", {}, "")
+    claimed = [*(said("read", {"n": n}, str(n), f"r{n}") for n in (0, 1)), said("write", {}, "", "w")]
+    claimed += [said("read", {"n": n}, str(n), f"r{n}") for n in (2, 3)]
+    messages = [message for one in claimed for message in one]
+    assert disagreements(messages, [reads[1], reads[0], write, reads[3], reads[2]], {"read"}) == ()
+    assert disagreements(messages, [reads[1], reads[0], write, reads[3], reads[2]]) != ()
+    for moved in ([reads[0], write, reads[1], reads[2], reads[3]], [*reads, write]):
+        assert disagreements(messages, moved, {"read"}) != ()
+
+
+def test_a_call_that_was_claimed_once_answers_for_one_call_only() -> None:
+    reads = [logged("read", {"n": n}, str(n)) for n in (1, 0, 1)]
+    messages = [*said("read", {"n": 0}, "0", "a"), *said("read", {"n": 1}, "1", "b")]
+    assert disagreements(messages, reads, {"read"}) == (
+        "call 3 (read) is in the server's log but not in the transcript",
+    )
+    assert disagreements([*messages, *said("read", {"n": 1}, "1", "c")], reads, {"read"}) == ()
+
+
 def test_a_long_result_that_the_client_cut_agrees_and_one_it_invented_does_not() -> None:
     calls = [logged("read", {}, "abc" * 1000)]
     assert disagreements(said("read", {}, "abc" * 50 + "\n[cut]"), calls) == ()

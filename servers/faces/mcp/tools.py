@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import NamedTuple
 
 from pydantic_core import PydanticSerializationError, to_json
@@ -161,7 +162,7 @@ def with_session(tool: Tool, argument: str) -> Tool:
     schema = dict(tool.parameters)
     schema["properties"] = {argument: {"type": "string", "description": ABOUT_SESSION}} | schema.get("properties", {})
     schema["required"] = [argument, *schema.get("required", ())]
-    return Tool(tool.name, tool.description, schema)
+    return replace(tool, parameters=schema)
 
 
 def _free_name(served: Served) -> str:
@@ -174,7 +175,10 @@ def _free_name(served: Served) -> str:
 
 
 def _described(tool: Tool) -> Json:
-    return {"name": tool.name, "description": tool.description, "inputSchema": tool.parameters}
+    described: Json = {"name": tool.name, "description": tool.description, "inputSchema": tool.parameters}
+    if tool.read_only:
+        described["annotations"] = {"readOnlyHint": True}
+    return described
 
 
 def _media_block(item: Media) -> Json:

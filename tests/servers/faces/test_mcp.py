@@ -64,7 +64,7 @@ class Notepad(Environment):
         """Ends the episode."""
         return "finished"
 
-    @tool
+    @tool(read_only=True)
     async def picture(self) -> ToolResult:
         """Shows one."""
         return ToolResult("look", media=(Media("image", "aGk=", "image/png"),))
@@ -250,6 +250,18 @@ async def test_plain_and_unusual_requests_are_answered_alike(url: str) -> None:
 
 
 # ---- seeds and handles
+
+
+@pytest.mark.parametrize("by_header", [False, True])
+@pytest.mark.parametrize("revision", REVISIONS)
+async def test_a_read_only_tool_is_listed_with_the_protocols_own_hint(url: str, revision: str, by_header: bool) -> None:
+    handle = await seed(url) if by_header else None
+    async with client(url, revision, handle) as connected:
+        hints = {item.name: item.annotations for item in (await connected.list_tools()).tools}
+    assert hints["picture"] is not None and hints["picture"].read_only_hint is True
+    assert [name for name, hint in hints.items() if hint is not None] == ["picture"]
+    by_hand = {item["name"]: item.get("annotations") for item in await Raw(url, handle).listed()}
+    assert by_hand["picture"] == {"readOnlyHint": True} and by_hand["write"] is None
 
 
 async def test_a_repeated_seed_of_a_callers_name_is_the_same_session(url: str) -> None:

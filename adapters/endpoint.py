@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from yarl import URL
@@ -53,6 +53,11 @@ class Endpoint:
     seed_timeout_s: float = STRANGERS_SEED_S
     call_timeout_s: float = STRANGERS_CALL_S
     verify_timeout_s: float = STRANGERS_VERIFY_S
+
+    def marked(self, tools: Iterable[Tool]) -> list[Tool]:
+        """A session's tools with the environment's marks: where a row or OpenEnv lists them, they carry none."""
+        read_only = {tool.name for tool in self.tools if tool.read_only}
+        return [replace(tool, read_only=tool.name in read_only) for tool in tools]
 
     @classmethod
     def of_ours(cls, url: URL, pool: Pool, info: EnvironmentInfo, limits: Json, limit: ResultLimit | None) -> Endpoint:

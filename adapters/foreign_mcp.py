@@ -2,7 +2,8 @@
 
 Sessions share one connection where the server names its state by a handle (`state_arg`); else each session has a
 connection of its own, since a server may keep state with it. What the policy may call is what `allowed_tools`
-lets through; the state tool and the reward tool are never among it.
+lets through; the state tool and the reward tool are never among it. Calls of one session go one after another,
+except those of tools that the server itself calls read-only (`readOnlyHint`).
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import asyncio
 import json
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from fnmatch import fnmatchcase
 from typing import Any, Self
 
@@ -140,10 +142,12 @@ class ForeignMcpSession(Session):
         self._handle = read_handle(answer, options.state_arg)
 
     async def _call(self, name: str, arguments: bytes, key: str) -> ToolResult:
+        place = len(self._log)
+        self._log.append(CallRecord(name, arguments, ToolResult("")))  # the order is that of the calls, not the answers
         answer = await self._exchange(name, json.loads(arguments), Stage.CALL)
         text, media = read_content(answer.get("content") or ())
         result = ToolResult(text, answer.get("isError") is True, media=media)
-        self._log.append(CallRecord(name, arguments, result))
+        self._log[place] = CallRecord(name, arguments, result)
         return result if self._options.media == "pass" else ToolResult(result.plain(), result.is_error)
 
     async def _exchange(self, name: str, arguments: Mapping[str, Any], stage: Stage) -> Json:
@@ -184,7 +188,7 @@ async def close_all(clients: Mapping[str, SdkClient]) -> None:
 
 def _prefixed(prefix: str) -> Any:
     def rename(tool: Tool) -> Tool:
-        return Tool(f"{prefix}{SEPARATOR}{tool.name}", tool.description, tool.parameters) if prefix else tool
+        return replace(tool, name=f"{prefix}{SEPARATOR}{tool.name}") if prefix else tool
 
     return rename
 
@@ -214,7 +218,7 @@ def without_argument(tool: Tool, argument: str) -> Tool:
     schema["properties"] = {name: value for name, value in properties.items() if name != argument}
     if "required" in schema:
         schema["required"] = [name for name in schema["required"] if name != argument]
-    return Tool(tool.name, without_mentions(tool.description, argument), schema)
+    return replace(tool, description=without_mentions(tool.description, argument), parameters=schema)
 
 
 def without_mentions(text: str, word: str) -> str:

@@ -203,7 +203,7 @@ def _read_seed(endpoint: Endpoint, task: Task, answer: Json) -> _Seeded:
         reason = f"the seed's answer cannot be read: {error}"
         raise SessionFailed(FailureKind.PROVIDER_UNAVAILABLE, reason, Stage.SEED) from None
     repeated = {PARAMS_KEY: {"input": []}} if endpoint.ours or task.row is None else task.row.to_json()
-    tools = list(endpoint.tools) if row.tools is None else list(row.tools)
+    tools = list(endpoint.tools) if row.tools is None else endpoint.marked(row.tools)
     return _Seeded(list(row.prompt), tools, repeated)
 
 

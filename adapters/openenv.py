@@ -25,9 +25,10 @@ _CONTROL = ',"metadata":{"control":true}}}'
 
 
 class OpenEnvSession(Session):
-    """An episode over an OpenEnv socket."""
+    """An episode over an OpenEnv socket, which carries one step at a time: calls made at once go one after another."""
 
     wire = "openenv"
+    carries_several = False
 
     def __init__(self, endpoint: Endpoint, socket: Socket, prompt: Sequence[Message], tools: Sequence[Tool]) -> None:
         super().__init__(prompt=prompt, tools=tools, max_turns=endpoint.max_turns, limit=endpoint.limit)
@@ -90,7 +91,7 @@ async def seed_openenv(endpoint: Endpoint, task: Task) -> OpenEnvSession:
         if answer.get("type") == "error":
             raise _seed_refused(answer["data"])
         observation = read_observation(answer, Stage.SEED).get("observation") or {}
-        tools = [tool_of(item) for item in observation.get("tools") or ()]
+        tools = endpoint.marked(tool_of(item) for item in observation.get("tools") or ())
         return OpenEnvSession(endpoint, socket, observation.get("prompt") or (), tools)
     except BaseException:
         await socket.close()

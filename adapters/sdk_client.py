@@ -12,6 +12,7 @@ from contextlib import AsyncExitStack
 from typing import Any
 
 import httpx2
+import mcp_types
 from mcp import Client, MCPError, StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
 from mcp_types import INVALID_PARAMS, METHOD_NOT_FOUND, REQUEST_TIMEOUT
@@ -76,7 +77,7 @@ class SdkClient:
             client, cursor, found = await self._client(), None, []
             while True:
                 page = await client.list_tools(cursor=cursor)
-                found += [Tool(item.name, item.description or "", dict(item.input_schema)) for item in page.tools]
+                found += map(_read_tool, page.tools)
                 if not (cursor := page.next_cursor):
                     return found
         except Exception as error:  # the boundary of the SDK
@@ -114,6 +115,11 @@ class SdkClient:
         await asyncio.wait({self._holder})
         if self._ready.done() and not self._ready.cancelled():
             self._ready.exception()  # it was told, or nobody waits for it any more
+
+
+def _read_tool(item: mcp_types.Tool) -> Tool:
+    read_only = item.annotations is not None and item.annotations.read_only_hint is True
+    return Tool(item.name, item.description or "", dict(item.input_schema), read_only)
 
 
 def _named(server: McpServer) -> str:

@@ -21,6 +21,7 @@ from types import TracebackType
 from typing import ClassVar, Self
 
 from ..servers.answers import Code, invalid_arguments, sanitize, unknown_tool
+from ..servers.order import Order
 from ..servers.types import Ending, FailureKind, Message, Outcome, Row, Stage, Tool, ToolResult
 from .calls import BadToolCall, Keep, encode_arguments, limit_result, read_arguments
 
@@ -77,9 +78,14 @@ class Session(ABC):
 
     `prompt` is the messages the policy starts from, `tools` what it may call, `max_turns` how many turns a
     rollout may take (the caller enforces it), `done` whether a tool ended the episode.
+
+    Several tasks may call at once: calls of read-only tools go out beside each other where the wire carries several
+    (`may_overlap`), any other one waits for those before it, and those after it wait.
     """
 
     wire: ClassVar[str] = ""
+    #: Whether the wire can carry several calls of one session at once.
+    carries_several: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -99,7 +105,7 @@ class Session(ABC):
         self._calls = 0
         self._key = secrets.token_hex(4)  # a second client of the same session has keys of its own
         self._closed = False
-        self._turn = asyncio.Lock()
+        self._order = Order()
 
     # ---- what each wire does
 
@@ -121,6 +127,11 @@ class Session(ABC):
 
     # ---- what callers use
 
+    def may_overlap(self, name: str) -> bool:
+        """Whether calls of this tool, made at once, run beside each other."""
+        tool = self._names.get(name)
+        return tool is not None and tool.read_only and self.carries_several
+
     async def call(self, name: str, arguments: object = None) -> ToolResult:
         """Call a tool. `arguments` is an object, or its JSON text as a model wrote it. Raises `SessionFailed`."""
         self._check(Stage.CALL)
@@ -130,17 +141,27 @@ class Session(ABC):
             text = encode_arguments(read_arguments(arguments))
         except BadToolCall as error:
             return invalid_arguments(name, str(error)).result
-        async with self._turn:  # servers run a session's calls one at a time anyway; so a time limit is a call's own
-            self._check(Stage.CALL)
-            self._calls += 1
-            try:
-                result = await self._call(name, text, f"{self._key}-{self._calls}")
-            except SessionFailed as failure:
-                self.failure = failure
-                raise
-            if result.done:
-                self.done = True
-        return self._shown(result)
+        await self._order.enter(
+            self.may_overlap(name)
+        )  # servers keep this order anyway; so a time limit is a call's own
+        try:
+            return self._shown(await self._ask(name, text))
+        finally:
+            self._order.leave()
+
+    async def _ask(self, name: str, arguments: bytes) -> ToolResult:
+        self._check(Stage.CALL)
+        self._calls += 1
+        try:
+            result = await self._call(name, arguments, f"{self._key}-{self._calls}")
+        except SessionFailed as failure:
+            self.failure = self.failure or failure
+            raise
+        if self.failure is not None:  # a call beside this one broke the session: what comes now is dropped
+            raise self.failure.again()
+        if result.done:
+            self.done = True
+        return result
 
     async def end_turn(self, text: str = "") -> str | None:
         """The policy ended its turn with `text`: the next prompt, or None when there is none.

@@ -17,8 +17,8 @@ PARTS = ("servers", "adapters", "trainer")
 HEAVY = {"torch", "trl", "vllm", "transformers", "datasets", "accelerate", "peft"}
 #: Other projects of this field: gymwire speaks their wires itself.
 PEERS = {"openenv", "nemo_gym", "verifiers", "prime_rl"}
-#: What a client of a wire shares with the servers: the nouns, the codes, JSON as the wires need it.
-SHARED = {"types", "answers", "policies", "wirejson", "schema"}
+#: What a client of a wire shares with the servers: the nouns, the codes, JSON as the wires need it, a session's order.
+SHARED = {"types", "answers", "policies", "wirejson", "schema", "order"}
 #: The adapters that run environments or graders in this process, or are commands about them.
 IN_PROCESS = {"local", "foreign", "connect", "demo", "demo_faults", "demo_rounds", "demo_server"}
 

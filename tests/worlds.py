@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
 from collections.abc import Iterator
 from random import Random
@@ -275,7 +276,59 @@ class Secrets(Environment):
         return self.rng.random()
 
 
-WORLDS: dict[str, type[Environment]] = {item.name: item for item in (Kit, Breaks, Grades, Secrets)}
+class Readers(Environment):
+    """Pages that several may read at once, and that one writes alone. `wrong` rows break where all meet."""
+
+    #: How long those who are here wait for the others.
+    patience_s = 0.3
+
+    def reset(self, row: Row) -> None:
+        self.pages: list[str] = []
+        self.here, self.all_here = 0, asyncio.Event()
+        self.barrier = threading.Barrier(2)
+
+    @tool
+    async def write(self, text: str) -> int:
+        assert self.here == 0, "somebody reads"
+        self.pages.append(text)
+        await asyncio.sleep(0.01)
+        return len(self.pages)
+
+    @tool(read_only=True)
+    async def read(self, who: int = 0) -> str:
+        await asyncio.sleep(0.01)
+        return f"{who}: {' '.join(self.pages)}"
+
+    @tool(read_only=True)
+    async def meet(self, count: int) -> str:
+        """Whether so many are here at once."""
+        self.here += 1
+        try:
+            if self.here == count:
+                self.all_here.set()
+            await asyncio.wait_for(self.all_here.wait(), self.patience_s)
+            if self.row.data.get("wrong"):
+                raise RuntimeError("they met")
+            return "met"
+        except TimeoutError:
+            return "alone"
+        finally:
+            self.here -= 1
+
+    @tool(read_only=True)
+    def meet_in_thread(self) -> str:
+        try:
+            self.barrier.wait(self.patience_s)
+            return "met"
+        except threading.BrokenBarrierError:
+            self.barrier.reset()
+            return "alone"
+
+    def verify(self, transcript: Transcript) -> float:
+        return float(len(transcript.calls))
+
+
+WORLDS: dict[str, type[Environment]] = {item.name: item for item in (Kit, Breaks, Grades, Secrets, Readers)}
 BUNDLED: dict[str, type[Environment]] = {
     name: find(name) for name, place in installed().items() if place.startswith("gymwire.")
 }

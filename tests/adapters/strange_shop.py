@@ -6,15 +6,19 @@ python strange_shop.py PORT       over HTTP
 
 from __future__ import annotations
 
+import asyncio
 import os
 import sys
+from collections import Counter
 from typing import Any
 
 from mcp.server.mcpserver import Image, MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
+from mcp_types import ToolAnnotations
 
 server = MCPServer("shop")
 baskets: dict[str, list[str]] = {}
+here: Counter[str] = Counter()
 PIXEL = b"\x89PNG\r\n"
 
 
@@ -44,6 +48,33 @@ def add_item(session_id: str, sku: str) -> str:
 def view(session_id: str) -> list[str]:
     """Show the basket."""
     return baskets[session_id]
+
+
+@server.tool(annotations=ToolAnnotations(read_only_hint=True))
+async def look_around(session_id: str, seconds: float = 0.0) -> str:
+    """Look how many look around."""
+    return await company(session_id, seconds)
+
+
+@server.tool()
+async def walk_around(session_id: str, seconds: float = 0.0) -> str:
+    """The same, but who knows what it changes."""
+    return await company(session_id, seconds)
+
+
+async def company(handle: str, seconds: float) -> str:
+    """Whether somebody else came within a moment; answered some seconds later."""
+    here[handle] += 1
+    try:
+        for _ in range(20):
+            if here[handle] > 1:
+                break
+            await asyncio.sleep(0.02)
+        met = here[handle] > 1
+        await asyncio.sleep(0.05 + seconds)
+        return "in company" if met else "alone"
+    finally:
+        here[handle] -= 1
 
 
 @server.tool()

@@ -6,6 +6,7 @@ import asyncio
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -54,7 +55,7 @@ async def test_the_handle_is_hidden_and_filled_in(shop: str, over: str) -> None:
     async with connect(shop if over == "http" else SHOP, wire="mcp", mcp=STATE) as env:
         first, second = [await env.session(row=ROW) for _ in range(2)]
         tools = {tool.name: tool for tool in first.tools}
-        assert set(tools) == {"add_item", "view", "photo", "process", "die"}
+        assert set(tools) == {"add_item", "view", "look_around", "walk_around", "photo", "process", "die"}
         assert all("session_id" not in f"{tool.parameters} {tool.description}" for tool in tools.values())
         assert tools["add_item"].parameters["required"] == ["sku"]
         assert "Put an article in the basket." in tools["add_item"].description
@@ -74,6 +75,23 @@ async def test_the_reward_tool_scores_and_the_policy_cannot_reach_it(shop: str) 
         assert (outcome.reward, outcome.ending) == (1.5, Ending.CUT)
         with pytest.raises(SessionFailed, match="verifier_error at verify"):
             await session.verify([{"role": "assistant", "content": "break"}])
+
+
+@pytest.mark.parametrize("over", ["http", "stdio"])
+async def test_calls_go_beside_each_other_only_where_the_server_calls_a_tool_read_only(shop: str, over: str) -> None:
+    def grader(transcript: Transcript) -> float:
+        assert [record.arguments for record in transcript.calls[:2]] == [{"seconds": 0.1}, {}]
+        assert [record.result.text for record in transcript.calls[:2]] == ["in company"] * 2
+        return float(len(transcript.calls))
+
+    options = replace(STATE, reward_tool="", grader=grader, allowed_tools=("*_around",))
+    server = shop if over == "http" else SHOP
+    async with connect(server, wire="mcp", mcp=options) as env, env.session(row=ROW) as session:
+        assert {tool.name: tool.read_only for tool in session.tools} == {"look_around": True, "walk_around": False}
+        for name, text in (("look_around", "in company"), ("walk_around", "alone")):
+            work = [session.call(name, {"seconds": 0.1}), session.call(name)]
+            assert [result.text for result in await asyncio.gather(*work)] == [text] * 2
+        assert (await session.verify()).reward == 4.0
 
 
 async def test_mistakes_are_results(shop: str) -> None:

@@ -12,11 +12,12 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from random import uniform
 from time import monotonic
-from typing import Any
+from typing import Any, TypeVar
 
 from ..adapters.session import Session, SessionFailed
 from ..servers.types import Ending, FailureKind, Message, Outcome, Stage, Tool, ToolResult
 
+T = TypeVar("T")
 #: Seeds the episode's row.
 Seed = Callable[[], Awaitable[Session]]
 #: Told of every failure as it happens, with the tool that was called, if any.
@@ -26,6 +27,8 @@ Report = Callable[[SessionFailed, str], None]
 #: A seed that failed so made no session, and may find the server back in a moment.
 AWAY = frozenset({FailureKind.TRANSPORT_UNREACHABLE, FailureKind.TRANSPORT_PEER_DROP})
 PAUSES_S = (0.5, 1.0, 2.0, 5.0)
+#: How many calls of one session are out at once, however many its turn made.
+MAX_TOGETHER = 16
 
 
 async def seed_patiently(seed: Seed, patience_s: float, report: Callable[[SessionFailed], None]) -> Session:
@@ -47,6 +50,14 @@ async def seed_patiently(seed: Seed, patience_s: float, report: Callable[[Sessio
         await asyncio.sleep(pause_s)
 
 
+def first_of(several: BaseExceptionGroup) -> BaseException:
+    """One cause, the first that is an error of its own."""
+    error: BaseException = several
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
+
+
 @dataclass(frozen=True, slots=True)
 class Step:
     """What was asked of the session, and what it answered; `tool` is empty for the end of a turn."""
@@ -63,6 +74,7 @@ class ResilientSession:
         self._seed, self._left, self._timeout_s, self._report = seed, max_recoveries, timeout_s, report
         self._steps: list[Step] = []
         self._session: Session | None = None
+        self._reported: Session | None = None  # calls made together may fail together: a session fails once
         self.recovered = 0
 
     async def begin(self) -> None:
@@ -90,18 +102,33 @@ class ResilientSession:
     def done(self) -> bool:
         return self._open.done
 
+    def may_overlap(self, name: str) -> bool:
+        return self._open.may_overlap(name)
+
     async def call(self, name: str, arguments: Any) -> ToolResult:
-        result = await self._recovering(lambda: self._open.call(name, arguments), Stage.CALL, name)
+        result = await self._recovering(lambda: self._call(name, arguments))
         self._steps.append(Step(name, arguments, result))
         return result
 
+    async def call_together(self, calls: Sequence[tuple[str, Any]]) -> list[ToolResult]:
+        """Calls that may overlap, at once; answered in their order. Each has a time limit of its own.
+
+        Where one fails the others are given up, and after a recovery all are made again: they change nothing, and
+        nobody has seen their answers.
+        """
+        results = await self._recovering(lambda: self._call_all(calls))
+        self._steps += [Step(*call, result) for call, result in zip(calls, results, strict=True)]
+        return results
+
     async def end_turn(self, text: str) -> str | None:
-        prompt = await self._recovering(lambda: self._open.end_turn(text), Stage.END_TURN)
+        prompt = await self._recovering(lambda: self._try(lambda: self._open.end_turn(text), Stage.END_TURN))
         self._steps.append(Step("", text, prompt))
         return prompt
 
     async def verify(self, messages: Sequence[Message], ending: Ending) -> Outcome:
-        return await self._recovering(lambda: self._open.verify(messages, ending=ending), Stage.VERIFY)
+        return await self._recovering(
+            lambda: self._try(lambda: self._open.verify(messages, ending=ending), Stage.VERIFY)
+        )
 
     async def close(self) -> None:
         if self._session is not None:
@@ -115,15 +142,41 @@ class ResilientSession:
             raise RuntimeError("the session was not begun")
         return self._session
 
-    async def _recovering(self, action: Callable[[], Awaitable[Any]], stage: Stage, tool: str = "") -> Any:
+    async def _recovering(self, attempt: Callable[[], Awaitable[T]]) -> T:
         while True:
             try:
-                return await self._in_time(action, stage)
+                return await attempt()
             except SessionFailed as failure:
-                self._report(failure, tool)
                 await self._recover(failure)
 
-    async def _in_time(self, action: Callable[[], Awaitable[Any]], stage: Stage) -> Any:
+    async def _call_all(self, calls: Sequence[tuple[str, Any]]) -> list[ToolResult]:
+        slots = asyncio.Semaphore(MAX_TOGETHER)
+
+        async def one(name: str, arguments: Any) -> ToolResult:
+            async with slots:
+                return await self._call(name, arguments)
+
+        try:
+            async with asyncio.TaskGroup() as group:
+                tasks = [group.create_task(one(*call)) for call in calls]
+        except BaseExceptionGroup as several:
+            raise first_of(several) from None
+        return [task.result() for task in tasks]
+
+    async def _call(self, name: str, arguments: Any) -> ToolResult:
+        return await self._try(lambda: self._open.call(name, arguments), Stage.CALL, name)
+
+    async def _try(self, action: Callable[[], Awaitable[T]], stage: Stage, tool: str = "") -> T:
+        """One attempt; the session's failure is reported with the tool that met it first."""
+        try:
+            return await self._in_time(action, stage)
+        except SessionFailed as failure:
+            if self._reported is not self._open:
+                self._reported = self._open
+                self._report(failure, tool)
+            raise
+
+    async def _in_time(self, action: Callable[[], Awaitable[T]], stage: Stage) -> T:
         """Past the limit the session counts as failed, whatever the wire's own limits are."""
         try:
             async with asyncio.timeout(self._timeout_s):

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import asyncio
 from array import array
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from hashlib import sha256
+from itertools import groupby
 from time import perf_counter
 from typing import Protocol
 
@@ -22,7 +23,7 @@ from ..adapters.session import Session, SessionFailed, WrongRequest
 from ..servers.answers import unknown_tool
 from ..servers.types import Ending, EpisodeId, Json, Message, Outcome, Tool, ToolResult
 from .config import Failures, Rollout
-from .resilient import ResilientSession, Step, seed_patiently
+from .resilient import ResilientSession, Step, first_of, seed_patiently
 from .rows import Episode
 
 __all__ = ["Dialogue", "Episode", "Player", "Policy", "Sampled", "Times", "Trace", "Turn", "digest_of", "seed_of"]
@@ -155,7 +156,7 @@ class Player:
             async with asyncio.TaskGroup() as group:
                 tasks = [group.create_task(self.play(episode)) for episode in episodes]
         except BaseExceptionGroup as several:
-            raise _first(several) from None
+            raise first_of(several) from None
         return [task.result() for task in tasks]
 
     async def play(self, episode: Episode) -> Trace:
@@ -170,14 +171,6 @@ class Player:
                 if trace.failure is None:
                     break
             return trace
-
-
-def _first(several: BaseExceptionGroup) -> BaseException:
-    """One cause, the first that is an error of its own."""
-    error: BaseException = several
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    return error
 
 
 class _Attempt:
@@ -286,18 +279,35 @@ class _Attempt:
         return parsed
 
     async def _answer(self, parsed: ParsedTurn) -> list[Message]:
-        """Every attempted call's answer, in order; a session runs its calls one at a time anyway."""
+        """Every attempted call's answer, in order."""
         started = perf_counter()
-        answers = []
-        for number, call in enumerate(parsed.calls):
-            result = await self._call(call)
-            self.trace.calls += 1
-            self.trace.tool_errors += result.is_error
-            result = replace(result, text=self.seat.limit(result.plain()), media=())
-            answers.append(result_for_history(result, f"call_{self.trace.turns}_{number}"))
+        answers: list[Message] = []
+        for calls in self._runs(parsed.calls):
+            for result in await self._make(calls):
+                answers.append(self._shown(result, len(answers)))
         self.trace.times.tools_s += perf_counter() - started
         self.trace.messages.extend(answers)
         return answers
+
+    def _runs(self, calls: Sequence[ParsedCall]) -> Iterator[Sequence[ParsedCall]]:
+        """A turn's calls in order: those that only read and follow each other together, any other alone."""
+        for overlap, run in groupby(calls, self._may_overlap):
+            together = list(run)
+            yield from [together] if overlap else ([call] for call in together)
+
+    def _may_overlap(self, call: ParsedCall) -> bool:
+        return not call.error and is_allowed(call.name, self.seat.allowed_tools) and self.session.may_overlap(call.name)
+
+    async def _make(self, calls: Sequence[ParsedCall]) -> Sequence[ToolResult]:
+        if len(calls) == 1:
+            return [await self._call(calls[0])]
+        return await self.session.call_together([(call.name, call.arguments) for call in calls])
+
+    def _shown(self, result: ToolResult, number: int) -> Message:
+        self.trace.calls += 1
+        self.trace.tool_errors += result.is_error
+        result = replace(result, text=self.seat.limit(result.plain()), media=())
+        return result_for_history(result, f"call_{self.trace.turns}_{number}")
 
     async def _call(self, call: ParsedCall) -> ToolResult:
         """A call that could not be read, or to a tool that was not offered, is answered here."""

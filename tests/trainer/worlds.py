@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Iterator
+from typing import ClassVar
 
 from gymwire.servers import Environment, Row, ToolError, tool
 
@@ -61,6 +62,46 @@ class Frail(Environment):
         cls.breaks, cls.hangs, cls.called = Counter(), Counter(), Counter()
         cls.verdicts = cls.seeded = 0
         cls.forgetful = False
+
+
+class Peeks(Frail):
+    """Also shows the total: to nobody before so many look at once."""
+
+    company = 0
+    #: Milliseconds that a look takes, by its argument.
+    slow: Counter[int] = Counter()
+    #: Arguments of looks as they were answered, in that order.
+    answered: ClassVar[list[int]] = []
+
+    def reset(self, row: Row) -> None:
+        super().reset(row)
+        self.here, self.all_here = 0, asyncio.Event()
+
+    @tool(read_only=True)
+    async def peek(self, n: int) -> str:
+        """Look at the total."""
+        self.called[n] += 1
+        self.here += 1
+        try:
+            if self.here >= self.company:
+                self.all_here.set()
+            await self.all_here.wait()
+            await asyncio.sleep(self.slow[n] / 1000)
+            if self.breaks[n] > 0:
+                self.breaks[n] -= 1
+                raise RuntimeError("the glass is broken")
+            if self.hangs[n] > 0:
+                self.hangs[n] -= 1
+                await asyncio.sleep(60)
+        finally:
+            self.here -= 1
+        self.answered.append(n)
+        return f"{n}: {self.total}"
+
+    @classmethod
+    def heal(cls) -> None:
+        super().heal()
+        cls.company, cls.slow, cls.answered = 0, Counter(), []
 
 
 class Talks(Environment):

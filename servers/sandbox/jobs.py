@@ -20,9 +20,9 @@ class Verdict(StrEnum):
     COMPLETED = "completed"  # exit status 0
     FAILED = "failed"  # another exit status
     TIMEOUT = "timeout"  # the wall or the CPU limit
-    CRASHED = "crashed"  # ended by a signal that no limit of ours sent
+    CRASHED = "crashed"  # ended by a signal: its own, its caller's, or for more processes than the limit
     OUT_OF_MEMORY = "out_of_memory"
-    OUTPUT_LIMIT = "output_limit"
+    OUTPUT_LIMIT = "output_limit"  # more output, or more in its files, than the limit
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,10 +56,14 @@ class Result:
     exit_code: int | None = None  # None unless the program exited by itself
     stdout: bytes = b""
     stderr: bytes = b""
-    truncated: bool = False  # something of stdout or stderr was left out; what is kept is the end
+    truncated: bool = False  # of stdout or stderr the end is kept; or not every file that was asked for
     wall_s: float = 0.0
     cpu_s: float = 0.0
     files: Mapping[str, bytes] = field(default_factory=dict)
+
+
+class JobRefused(ValueError):
+    """A job that this sandbox never runs: limits above its ceiling, files outside the folder. The caller's mistake."""
 
 
 class SandboxUnavailable(Exception):
@@ -89,7 +93,7 @@ class Sandbox(Protocol):
     """A pool of places to run jobs in. Every backend is one; so is the client of `gymwire sandbox serve`."""
 
     async def run(self, job: Job) -> Result:
-        """Run a job in the next free slot. Raises `SandboxUnavailable`."""
+        """Run a job in the next free slot. Raises `SandboxUnavailable`, and `JobRefused` for what it never runs."""
         ...
 
     def talk(self, job: Job) -> AbstractAsyncContextManager[Talk]:

@@ -1,0 +1,202 @@
+"""The backend of a container engine: every slot is a hardened container with a worker as its PID 1.
+
+What holds: no network, a read-only root, no capability and no way to gain one, an unprivileged user, limits of memory
+(swap included), processes and CPU by cgroup, system calls refused by `docker_profile.py`, no IPC with others, one /tmp with a
+size and a number of files, no log. The engine is Docker, or Podman by its socket (same API; not run in our tests).
+The engine's socket is root on its host: whoever may reach it owns the machine.
+
+A container ends with the connection that feeds its worker. Those that outlived their process all the same are found by
+their label at the next start, and removed if that process is of this machine and gone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import logging
+import os
+import socket
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeVar
+
+from .demultiplex import streams
+from .docker_profile import docker_profile
+from .frames import MAX_STDIN_BYTES, MEGABYTE, SOURCE
+from .jobs import Limits, SandboxUnavailable
+from .slots import Slot
+
+logger = logging.getLogger("gymwire.sandbox")
+T = TypeVar("T")
+IMAGE = "python:3.12-slim"
+LABEL = "gymwire.sandbox"
+NOBODY = 65534
+API_TIMEOUT_S = 15
+TMP_FILES = 4096
+#: What a container may have beside its job: the worker, its threads, and a job's stdin.
+SPARE_MEMORY = 32 * MEGABYTE + MAX_STDIN_BYTES
+SPARE_PROCESSES = 4
+
+
+class Docker:
+    """Starts slots as containers of `image`, each with `cpus` processors. Linux containers only."""
+
+    name = "docker"
+
+    def __init__(self, ceiling: Limits, image: str = IMAGE, cpus: float = 1.0) -> None:
+        self.ceiling, self.image, self._cpus = ceiling, image, cpus
+        self._api: Any = None
+        self._errors: Any = None
+
+    async def open(self) -> None:
+        """Find the engine and the image, and remove what gone processes left. Raises `SandboxUnavailable`."""
+        self._api, self._errors = _client()
+        engine = await self._ask("version")
+        logger.info("sandbox: %s %s", engine.get("Platform", {}).get("Name") or "engine", engine["Version"])
+        self._cpus = min(self._cpus, (await self._ask("info"))["NCPU"])
+        if not await self._ask("images", self.image):
+            raise SandboxUnavailable(f"the image {self.image} is not on this engine: `docker pull {self.image}`")
+        await self._reap()
+
+    async def start(self) -> Slot:
+        """Start a container. Raises `SandboxUnavailable`."""
+        made = await self._ask("create_container", **self._settings())
+        kill = partial(self._remove, made["Id"])
+        try:
+            attached = await self._ask("attach_socket", made["Id"], {"stdin": 1, "stdout": 1, "stream": 1})
+            await self._ask("start", made["Id"])
+            reader, writer = await streams(_own_socket(attached))
+        except BaseException:
+            await kill()
+            raise
+        return Slot(f"docker-{made['Id'][:12]}", reader, writer, kill)
+
+    async def close(self) -> None:
+        if self._api is not None:
+            await asyncio.to_thread(self._api.close)
+
+    def _settings(self) -> dict[str, Any]:
+        return {
+            "image": self.image,
+            "entrypoint": ["python3", "-I", "-S", "-c", SOURCE.read_text()],
+            "command": [],
+            "user": f"{NOBODY}:{NOBODY}",
+            "working_dir": "/tmp",
+            "stdin_open": True,  # and closed with the connection: then the worker ends
+            "labels": {LABEL: _owner(os.getpid())},
+            "host_config": self._api.create_host_config(**self._hardening()),
+        }
+
+    def _hardening(self) -> dict[str, Any]:
+        limits = self.ceiling
+        memory = limits.memory_mb * MEGABYTE + limits.files_bytes + SPARE_MEMORY
+        tmp = f"rw,exec,nosuid,nodev,mode=0700,uid={NOBODY},gid={NOBODY}"
+        return {
+            "network_mode": "none",
+            "ipc_mode": "none",  # else /dev/shm is a second place to write
+            "read_only": True,
+            "cap_drop": ["ALL"],
+            "security_opt": ["no-new-privileges", f"seccomp={docker_profile()}"],
+            "pids_limit": limits.processes + SPARE_PROCESSES,
+            "mem_limit": memory,
+            "memswap_limit": memory,
+            "nano_cpus": int(self._cpus * 1e9),
+            "tmpfs": {"/tmp": f"{tmp},size={limits.files_bytes + MEGABYTE},nr_inodes={TMP_FILES}"},
+            "log_config": {"Type": "none"},
+            "init": False,  # a job could kill the worker if that were not PID 1
+            "auto_remove": True,
+        }
+
+    async def _ask(self, method: str, *arguments: Any, **options: Any) -> Any:
+        """Call the engine. Raises `SandboxUnavailable`."""
+        try:
+            return await asyncio.to_thread(getattr(self._api, method), *arguments, **options)
+        except (self._errors.DockerException, OSError) as error:
+            raise SandboxUnavailable(f"the container engine does not do {method}: {_sentence(error)}") from error
+
+    async def _remove(self, container: str) -> None:
+        """Kill a container at once and forget it; one that is gone already, or an engine that is, is fine."""
+        for method, options in (("kill", {}), ("remove_container", {"force": True, "v": True})):
+            try:
+                await self._ask(method, container, **options)
+            except SandboxUnavailable as error:
+                logger.debug("%s: %s", container[:12], error)
+
+    async def _reap(self) -> None:
+        for left in await self._ask("containers", all=True, filters={"label": LABEL}):
+            if _orphaned(left["Labels"][LABEL]):
+                logger.info("sandbox: removing %s, whose process is gone", left["Id"][:12])
+                await self._remove(left["Id"])
+
+
+def _client() -> tuple[Any, Any]:
+    """The engine's client and its module of errors. Raises `SandboxUnavailable` where no engine answers."""
+    try:
+        docker = importlib.import_module("docker")
+    except ModuleNotFoundError:
+        raise SandboxUnavailable("the docker backend needs the docker SDK: pip install 'gymwire[docker]'") from None
+    errors = importlib.import_module("docker.errors")
+    where = address()
+    try:
+        api = docker.APIClient(
+            **{**docker.utils.kwargs_from_env(), "base_url": where}, version="auto", timeout=API_TIMEOUT_S
+        )
+        api.ping()
+    except (errors.DockerException, OSError) as error:
+        raise SandboxUnavailable(
+            f"no container engine answers at {where} ({_sentence(error)}); start it, or name another in DOCKER_HOST"
+        ) from None
+    return api, errors
+
+
+def address() -> str:
+    """Where the engine is: DOCKER_HOST, else the first socket that exists of Docker's and Podman's."""
+    if chosen := os.environ.get("DOCKER_HOST"):
+        return chosen
+    own = Path(os.environ.get("XDG_RUNTIME_DIR", "/run/user/0"))
+    usual = (
+        Path("/var/run/docker.sock"),
+        own / "docker.sock",
+        own / "podman/podman.sock",
+        Path("/run/podman/podman.sock"),
+    )
+    return f"unix://{next((path for path in usual if path.exists()), usual[0])}"
+
+
+def _sentence(error: BaseException) -> str:
+    text = str(getattr(error, "explanation", "") or error)
+    return " ".join(text.split())[:300]
+
+
+def _own_socket(attached: Any) -> socket.socket:
+    """The raw connection behind the SDK's answer, as a descriptor that the SDK cannot close."""
+    raw = getattr(attached, "_sock", attached)
+    if type(raw) is not socket.socket:
+        raise SandboxUnavailable("the engine must be reached by a plain socket: unix:// or tcp:// without TLS")
+    return raw.dup()
+
+
+# ---- whose containers
+
+
+def _owner(pid: int) -> str:
+    """A process for ever: this boot, this process name space, its number and when it started."""
+    boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    return f"{boot}:{os.stat('/proc/self/ns/pid').st_ino}:{pid}:{_started(pid)}"
+
+
+def _started(pid: int) -> str:
+    """The start time of a process in clock ticks; "" where there is none."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
+    except OSError:
+        return ""
+
+
+def _orphaned(owner: str) -> bool:
+    """Whether the owner was a process that this one would see, and does not."""
+    boot_and_space, _, rest = owner.rpartition(":")[0].rpartition(":")[0], "", owner.split(":")[2:]
+    if len(rest) != 2 or not rest[0].isdigit() or not _owner(os.getpid()).startswith(f"{boot_and_space}:"):
+        return False
+    return _started(int(rest[0])) != rest[1]

@@ -1,0 +1,876 @@
+"""The one program that runs jobs, in every backend: usually PID 1 of a container or of a name space, standard library
+only, Python 3.8 or later, Linux.
+
+    python -I -S worker.py [ROOT [nproc]]        or: python -I -S -c SOURCE [ROOT [nproc]]
+
+It speaks binary frames over its stdin and stdout, and runs one job at a time. A Python job is a fork of this
+interpreter, which is warm; anything else is executed. `ROOT` (default /tmp) is the one place to write; jobs run in a
+folder of it, and after each job all of it is emptied and every process ended, or the worker ends and is replaced.
+`nproc`: the slot has a user of its own, so that RLIMIT_NPROC can bound its processes; without it a cgroup must.
+
+Jobs have the worker's user, so this protects it and the jobs after them:
+- It is not dumpable: its memory and its descriptors cannot be reached through /proc or ptrace.
+- A job's bytes (files, argv, stdin, output) are never Python objects here: they lie in mappings that are unmapped with
+  the job, and the fork decodes them. What a later job can find in its own copy of this memory are names of files.
+- A job's first act is to close this program's descriptors.
+- As PID 1 it cannot be killed or stopped from inside; where a job changed its limits or priority, it is replaced.
+"""
+
+from __future__ import annotations
+
+import atexit
+import ctypes
+import fcntl
+import gc
+import io
+import mmap
+import os
+import resource
+import select
+import signal
+import site
+import stat
+import struct
+import sys
+import threading
+import time
+
+# Frames: type and length of the body. To the worker:
+JOB, STDIN, END, KILL = 1, 2, 3, 4
+# From it:
+READY, OUT, FILE, RESULT, BROKEN = 11, 12, 13, 14, 15
+HEADER = struct.Struct("!BI")
+#: A job's body begins with: wall s, CPU s, memory bytes, processes, output bytes, bytes of files, flags, bytes of stdin;
+#: it ends with its stdin.
+LIMITS = struct.Struct("!ddQIQQBQ")
+TALK, COLLECT = 1, 2
+COUNT = struct.Struct("!I")
+#: A result's body begins with: verdict, exit code (-1: none), flags, wall s, CPU s, lengths of stdout and stderr.
+OUTCOME = struct.Struct("!BhBddII")
+TRUNCATED, SPENT = 1, 2
+VERDICTS = ("completed", "failed", "timeout", "crashed", "out_of_memory", "output_limit")
+COMPLETED, FAILED, TIMEOUT, CRASHED, OUT_OF_MEMORY, OUTPUT_LIMIT = range(6)
+
+PIPE_BYTES = 65536
+TICK_S = 0.05  # between two looks at what a job uses
+MAX_PENDING_STDIN = 16 << 20
+MAX_OPEN_FILES = 256
+FOLDER = "job"  # of ROOT: where jobs run
+PR_SET_DUMPABLE, PR_SET_CHILD_SUBREAPER = 4, 36
+SYS_PIDFD_OPEN = 434  # Python 3.8 has no name for it
+
+#: Imported once here, so that jobs need not: most programs want some of them.
+WARM = "bisect collections copy dataclasses datetime decimal enum fractions functools heapq itertools json math"
+WARM += " operator random re statistics string threading traceback typing"
+#: Modules that a starting interpreter loads before a program's own folder is on its path: those cannot be shadowed.
+FIRST = frozenset("abc codecs encodings genericpath io os posixpath site stat zipimport _collections_abc".split())
+
+libc = ctypes.CDLL(None, use_errno=True)
+
+
+class Limits:
+    def __init__(self, body):
+        fields = LIMITS.unpack_from(body)
+        self.wall_s, self.cpu_s, self.memory, self.processes, self.output, self.files, flags, self.stdin = fields
+        self.talk, self.collect = bool(flags & TALK), bool(flags & COLLECT)
+
+
+# ---- frames
+
+
+def read_into(fd, view):
+    """Fill the view; False where the stream has ended."""
+    done = 0
+    while done < len(view):
+        count = os.readv(fd, [view[done:]])
+        if count == 0:
+            return False
+        done += count
+    return True
+
+
+def write_all(fd, *parts):
+    views = [memoryview(part) for part in parts if len(part)]
+    while views:
+        count = os.writev(fd, views)
+        while views and count >= len(views[0]):
+            count -= len(views.pop(0))
+        if count:
+            views[0] = views[0][count:]
+
+
+def mapping(size):
+    """Private memory that is gone, not merely free, once closed."""
+    return mmap.mmap(-1, max(size, 1), flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+
+
+class Host:
+    """The other end of the frames."""
+
+    def __init__(self, source, sink):
+        self.source, self.sink = source, sink
+        self._header = bytearray(HEADER.size)
+
+    def read(self):
+        """The next frame as (type, length, mapping); (0, 0, None) where the host has gone."""
+        if not read_into(self.source, memoryview(self._header)):
+            return 0, 0, None
+        kind, length = HEADER.unpack(self._header)
+        body = mapping(length)
+        with memoryview(body) as view:
+            if not read_into(self.source, view[:length]):
+                return 0, 0, None
+        return kind, length, body
+
+    def write(self, kind, *parts):
+        write_all(self.sink, HEADER.pack(kind, sum(map(len, parts))), *parts)
+
+
+# ---- what a job wrote
+
+
+class Tail:
+    """A pipe's output: all of it up to the limit, and of more the end."""
+
+    def __init__(self, fd, limit):
+        self.fd, self.limit, self.end, self.total, self.open = fd, limit, 0, 0, True
+        self.memory = mapping(limit + 4 * PIPE_BYTES)
+        os.set_blocking(fd, False)
+
+    def fill(self):
+        """Take what is there; the number of bytes, 0 at the end of the stream, -1 where nothing is there now."""
+        if self.end + PIPE_BYTES > len(self.memory):
+            self.memory.move(0, self.end - self.limit, self.limit)
+            self.end = self.limit
+        with memoryview(self.memory) as view:
+            try:
+                count = os.readv(self.fd, [view[self.end : self.end + PIPE_BYTES]])
+            except BlockingIOError:
+                return -1
+        self.end += count
+        self.total += count
+        self.open = count > 0
+        return count
+
+    @property
+    def exceeded(self):
+        return self.total > self.limit
+
+    def kept(self):
+        return memoryview(self.memory)[max(0, self.end - self.limit) : self.end]
+
+    def close(self):
+        os.close(self.fd)
+        self.memory.close()
+
+
+class Stream(Tail):
+    """The stdout of a conversation: passed on as it comes."""
+
+    def __init__(self, fd, limit, host):
+        super().__init__(fd, 0)
+        self.limit, self.host = limit, host
+
+    def fill(self):
+        self.end = 0
+        count = super().fill()
+        if count > 0:
+            with memoryview(self.memory) as view:
+                self.host.write(OUT, view[:count])
+        self.end = 0
+        return count
+
+
+class Feed:
+    """A job's stdin: what its frame ended with, and in a conversation what comes later."""
+
+    def __init__(self, fd, ended):
+        self.fd, self.parts, self.pending, self.ended = fd, [], 0, ended
+        os.set_blocking(fd, False)
+
+    def add(self, body, start, end):
+        """Feed a part of a mapping, which is closed afterwards."""
+        if self.fd is None or start == end:
+            body.close()
+            return
+        self.parts.append([body, start, end])
+        self.pending += end - start
+
+    def flush(self):
+        """Write what the pipe takes."""
+        while self.parts and self.fd is not None:
+            body, start, end = self.parts[0]
+            try:
+                with memoryview(body) as view:
+                    count = os.writev(self.fd, [view[start:end]])
+            except BlockingIOError:
+                return
+            except OSError:  # nobody reads any more
+                self.close()
+                return
+            self.parts[0][1] += count
+            self.pending -= count
+            if start + count == end:
+                self.parts.pop(0)[0].close()
+        if self.ended:
+            self.close()
+
+    def close(self):
+        if self.fd is not None:
+            os.close(self.fd)
+        self.fd, self.pending = None, 0
+        while self.parts:
+            self.parts.pop()[0].close()
+
+
+# ---- the processes of a job
+
+
+class Herd:
+    """All processes of a job, whatever they did to get away."""
+
+    def __init__(self):
+        self.alone = os.getpid() == 1  # then every other process here is the job's
+        self.status = None
+        if not self.alone:
+            libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+    def members(self):
+        if self.alone:
+            return [int(name) for name in os.listdir("/proc") if name.isdigit() and name != "1"]
+        found, fresh = [], [os.getpid()]
+        while fresh:
+            fresh = [child for pid in fresh for child in _children(pid)]
+            found += fresh
+        return found
+
+    def reap(self, main, options=os.WNOHANG):
+        """Bury the dead; False where no process is left."""
+        try:
+            while True:
+                pid, status = os.waitpid(-1, options)
+                if pid == 0:
+                    return True
+                if pid == main:
+                    self.status = status
+        except ChildProcessError:
+            return False
+
+    def end(self, main):
+        """Kill all of them until none is left."""
+        while True:
+            if self.alone:
+                try:
+                    os.kill(-1, signal.SIGKILL)
+                except ProcessLookupError:
+                    pass
+                self.reap(main, 0)
+                return
+            for pid in self.members():
+                try:
+                    os.kill(pid, signal.SIGKILL)
+                except OSError:
+                    pass
+            if not self.reap(main):
+                return
+            time.sleep(0.001)
+
+    def usage(self):
+        """Bytes of memory and seconds of CPU that the living use, and how many threads they are."""
+        memory, cpu, threads = 0, 0.0, 0
+        for pid in self.members():
+            try:
+                with open(f"/proc/{pid}/stat", "rb") as file:
+                    fields = file.read().rsplit(b")", 1)[1].split()
+            except (OSError, IndexError):
+                continue
+            memory += int(fields[21]) * PAGE
+            cpu += sum(map(int, fields[11:15])) / TICKS
+            threads += int(fields[17])
+        return memory, cpu, threads
+
+    def share(self):
+        """Bytes of memory with what processes share counted once: exact, and slow."""
+        total = 0
+        for pid in self.members():
+            try:
+                with open(f"/proc/{pid}/smaps_rollup", "rb") as file:
+                    total += next(int(line.split()[1]) for line in file if line.startswith(b"Pss:")) * 1024
+            except (OSError, StopIteration):
+                continue
+        return total
+
+
+PAGE = os.sysconf("SC_PAGE_SIZE")
+TICKS = os.sysconf("SC_CLK_TCK")
+
+
+def _children(pid):
+    try:
+        tasks = os.listdir(f"/proc/{pid}/task")
+    except OSError:
+        return []
+    found = []
+    for task in tasks:
+        try:
+            with open(f"/proc/{pid}/task/{task}/children") as file:
+                found += map(int, file.read().split())
+        except OSError:
+            continue
+    return found
+
+
+def pidfd_open(pid):
+    opened = os.pidfd_open(pid) if hasattr(os, "pidfd_open") else libc.syscall(SYS_PIDFD_OPEN, pid, 0)
+    if opened < 0:
+        raise OSError(ctypes.get_errno(), "pidfd_open")
+    return opened
+
+
+def oom_kills():
+    """How many processes of this container the kernel has killed for want of memory (cgroups 2 and 1)."""
+    for path in ("/sys/fs/cgroup/memory.events", "/sys/fs/cgroup/memory/memory.oom_control"):
+        try:
+            with open(path) as file:
+                return sum(int(line.split()[1]) for line in file if line.startswith("oom_kill "))
+        except OSError:
+            continue
+    return 0
+
+
+# ---- a job, watched
+
+
+class Run:
+    """One job from its fork to its verdict."""
+
+    def __init__(self, worker, limits):
+        self.worker, self.host, self.limits = worker, worker.host, limits
+        self.verdict = None
+        self.gone = False  # the host has left
+        self.pid = -1
+        self.ends = []  # the job's ends of the pipes
+
+    def open(self):
+        out, err = self._pipe(), self._pipe()
+        self.out = Stream(out, self.limits.output, self.host) if self.limits.talk else Tail(out, self.limits.output)
+        self.err = Tail(err, self.limits.output)
+        self.feed = Feed(self._pipe(reading=False), ended=not self.limits.talk)
+        self.setup = self._pipe()
+
+    def _pipe(self, reading=True):
+        ours, theirs = os.pipe()
+        if not reading:
+            ours, theirs = theirs, ours
+        self.ends.append(theirs)
+        return ours
+
+    def watch(self, pid, body, length):
+        """Wait for the end of the job's first process, or of its limits; then end all of it."""
+        self.pid, self.started, self.cpu_before = pid, time.monotonic(), children_cpu()
+        self.worker.herd.status = None
+        for end in self.ends:
+            os.close(end)
+        self.feed.add(body, length - self.limits.stdin, length)
+        self.feed.flush()
+        try:
+            self.pidfd = pidfd_open(pid)
+            self._wait()
+        finally:
+            self.wall_s = time.monotonic() - self.started
+            self.worker.herd.end(pid)
+        os.close(self.pidfd)
+        for tail in (self.out, self.err):
+            while tail.fill() > 0:
+                pass
+        self.cpu_s = children_cpu() - self.cpu_before
+
+    def _wait(self):
+        deadline = self.started + self.limits.wall_s
+        look = self.started + TICK_S
+        while self.verdict is None and not self.gone:
+            now = time.monotonic()
+            if now >= deadline:
+                self.verdict = TIMEOUT
+            elif now >= look:
+                self._look()
+                look = time.monotonic() + TICK_S
+            elif self._handle(self._poll((min(deadline, look) - now) * 1000)):
+                return
+
+    def _poll(self, wait_ms):
+        poll = select.poll()
+        poll.register(self.pidfd, select.POLLIN)
+        for tail in (self.out, self.err):
+            if tail.open:
+                poll.register(tail.fd, select.POLLIN)
+        if self.feed.pending:
+            poll.register(self.feed.fd, select.POLLOUT)
+        if self.feed.pending <= MAX_PENDING_STDIN:
+            poll.register(self.host.source, select.POLLIN)
+        return [fd for fd, _ in poll.poll(max(1.0, wait_ms))]
+
+    def _handle(self, ready):
+        """Move bytes; True where the job's first process has ended."""
+        for fd in ready:
+            if fd == self.host.source:
+                self._listen()
+            elif fd == self.feed.fd:
+                self.feed.flush()
+            elif fd != self.pidfd:
+                self._drink(self.out if fd == self.out.fd else self.err)
+        return self.pidfd in ready
+
+    def _drink(self, tail):
+        tail.fill()
+        if tail.exceeded:
+            self.verdict = OUTPUT_LIMIT
+
+    def _listen(self):
+        kind, length, body = self.host.read()
+        if kind == STDIN:
+            self.feed.add(body, 0, length)
+            self.feed.flush()
+            return
+        if body is None:
+            self.gone = True
+        elif kind == END:
+            self.feed.ended = True
+            self.feed.flush()
+        elif kind == KILL:
+            self.verdict = CRASHED
+
+    def _look(self):
+        """What only a look can find out: memory, CPU and threads of the whole job, and what it has written."""
+        herd, limits = self.worker.herd, self.limits
+        herd.reap(self.pid)
+        memory, cpu, threads = herd.usage()
+        if cpu + children_cpu() - self.cpu_before > limits.cpu_s:
+            self.verdict = TIMEOUT
+        elif memory > limits.memory and herd.share() > limits.memory:
+            self.verdict = OUT_OF_MEMORY
+        elif threads > limits.processes:
+            self.verdict = CRASHED
+        elif self.worker.written() > limits.files:
+            self.verdict = OUTPUT_LIMIT
+
+    def judge(self, oom_before):
+        """(verdict, exit code)"""
+        status = self.worker.herd.status
+        if self.verdict is None and (self.out.exceeded or self.err.exceeded):
+            self.verdict = OUTPUT_LIMIT
+        if self.verdict is not None or status is None:
+            return (CRASHED if self.verdict is None else self.verdict), -1
+        if os.WIFEXITED(status):
+            code = os.WEXITSTATUS(status)
+            if code and self._out_of_memory():
+                return OUT_OF_MEMORY, code
+            return (FAILED if code else COMPLETED), code
+        return self._of_signal(os.WTERMSIG(status), oom_before), -1
+
+    def _out_of_memory(self):
+        """Whether a Python program died of its memory limit: it says so in its last line."""
+        start = max(0, self.err.end - 200)
+        line = bytes(self.err.memory[start : self.err.end]).rstrip().rpartition(b"\n")[2]
+        return line == b"MemoryError" or line.startswith(b"MemoryError:")
+
+    def _of_signal(self, number, oom_before):
+        if number == signal.SIGXCPU or (number == signal.SIGKILL and self.cpu_s >= self.limits.cpu_s):
+            return TIMEOUT
+        if number == signal.SIGKILL and oom_kills() > oom_before:
+            return OUT_OF_MEMORY
+        return OUTPUT_LIMIT if number == signal.SIGXFSZ else CRASHED
+
+    def close(self):
+        self.out.close()
+        self.err.close()
+        self.feed.close()
+        os.close(self.setup)
+
+
+def children_cpu():
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+class Worker:
+    def __init__(self, root="/tmp", nproc=""):
+        self.root, self.folder, self.nproc = root, os.path.join(root, FOLDER), bool(nproc)
+        self.herd = Herd()
+        self.host = Host(*take_streams())
+        self.standing = standing()
+        self.empty = self._used()
+
+    def serve(self):
+        """Run jobs until the host leaves: None; in the fork that is a Python job: the program to become."""
+        self.host.write(READY, sys.version.split()[0].encode())
+        while True:
+            kind, length, body = self.host.read()
+            if body is None:
+                return None
+            if kind != JOB:
+                continue  # late words to a job that has ended
+            program = self._run(body, length)
+            if program is not None:
+                return program
+
+    def _run(self, body, length):
+        run, oom_before = Run(self, Limits(body)), oom_kills()
+        run.open()
+        pid = os.fork()
+        if pid == 0:
+            return Start(self, run, body).program()
+        run.watch(pid, body, length)
+        broken = os.read(run.setup, 400)  # what the fork said before it was a job
+        if broken or run.gone:
+            self.host.write(BROKEN, broken)
+            sys.exit(1)
+        self._report(run, oom_before)
+        return None
+
+    def _report(self, run, oom_before):
+        flags = TRUNCATED if run.out.exceeded or run.err.exceeded else 0
+        if run.limits.collect and not self._collect(run.limits.files):
+            flags |= TRUNCATED
+        verdict, code = run.judge(oom_before)
+        clean = wipe(self.root) and standing() == self.standing
+        out, err = (b"" if run.limits.talk else run.out.kept()), run.err.kept()
+        flags |= 0 if clean else SPENT
+        outcome = OUTCOME.pack(verdict, code, flags, run.wall_s, run.cpu_s, len(out), len(err))
+        self.host.write(RESULT, outcome, out, err)
+        del out, err  # a mapping with views of it cannot be closed
+        run.close()
+        if not clean:
+            sys.exit(1)
+
+    def _used(self):
+        at = os.statvfs(self.root)
+        return (at.f_blocks - at.f_bfree) * at.f_frsize
+
+    def written(self):
+        """Bytes that the job has in its files; nothing is known of a root that others write to as well."""
+        return self._used() - self.empty if self.herd.alone else 0
+
+    def _collect(self, limit):
+        """Send the job's files, from a fork that takes their bytes with it; False where some were left out."""
+        pid = os.fork()
+        if pid == 0:
+            try:
+                os._exit(0 if send_files(self.host, self.folder, limit) else 3)
+            finally:
+                os._exit(4)
+        return os.waitpid(pid, 0)[1] == 0
+
+
+def take_streams():
+    """Move the frames' streams away from 0 and 1, where libraries and jobs would look for them."""
+    source, sink = (fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 10) for fd in (0, 1))
+    null = os.open(os.devnull, os.O_RDWR)
+    for fd in (0, 1, 2):
+        os.dup2(null, fd)
+    os.close(null)
+    return source, sink
+
+
+def standing():
+    """What a job could change of this process from outside."""
+    limits = [resource.getrlimit(getattr(resource, name)) for name in dir(resource) if name.startswith("RLIMIT_")]
+    return os.getpriority(os.PRIO_PROCESS, 0), os.sched_getaffinity(0), os.sched_getscheduler(0), limits
+
+
+def send_files(host, folder, limit):
+    whole = not os.path.islink(folder)
+    for path, _, names in os.walk(folder) if whole else ():
+        for name in names:
+            try:
+                content = read_file(os.path.join(path, name), limit)
+            except OSError:
+                whole = False
+                continue
+            if content is None:
+                continue
+            limit -= len(content)
+            relative = os.fsencode(os.path.relpath(os.path.join(path, name), folder))
+            host.write(FILE, COUNT.pack(len(relative)), relative, content)
+    return whole
+
+
+def read_file(path, limit):
+    """A regular file's bytes; None for a link, a pipe, a socket. Raises OSError where it is too large."""
+    if not stat.S_ISREG(os.lstat(path).st_mode):
+        return None
+    with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as file:
+        content = file.read(limit + 1)
+    if len(content) > limit:
+        raise OSError("too large")
+    return content
+
+
+def wipe(root):
+    """Empty the folder; False where something stays. Folders are made flat first: no depth or name can be too long."""
+    try:
+        number = 0
+        while True:
+            entries = list(os.scandir(root))
+            if not entries:
+                return True
+            for entry in entries:
+                if entry.is_dir(follow_symlinks=False):
+                    number = _flatten(root, entry.path, number)
+                else:
+                    os.unlink(entry.path)
+    except OSError:
+        return False
+
+
+def _flatten(root, folder, number):
+    os.chmod(folder, 0o700)
+    for entry in list(os.scandir(folder)):
+        if not entry.is_dir(follow_symlinks=False):
+            os.unlink(entry.path)
+            continue
+        os.chmod(entry.path, 0o700)
+        while os.path.lexists(os.path.join(root, f".{number}")):
+            number += 1
+        os.rename(entry.path, os.path.join(root, f".{number}"))
+    os.rmdir(folder)
+    return number
+
+
+# ---- in the fork
+
+
+class Start:
+    """A fork on its way to become the job."""
+
+    def __init__(self, worker, run, body):
+        self.worker, self.run, self.body, self.limits = worker, run, memoryview(body), run.limits
+        self.at = LIMITS.size
+
+    def program(self):
+        """The Python program to become; executes anything else."""
+        try:
+            return self._prepare()
+        except BaseException as error:  # the boundary of our side of a job: whatever it is, no job has begun
+            os.write(3, f"{type(error).__name__}: {error}"[:300].encode(errors="replace"))
+            os._exit(1)
+
+    def _prepare(self):
+        self._streams()
+        os.setsid()
+        libc.prctl(PR_SET_DUMPABLE, 1, 0, 0, 0)
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        argv = [os.fsdecode(bytes(part)) for part in self._list()]
+        os.mkdir(self.worker.folder, 0o700)
+        os.chdir(self.worker.folder)
+        names = []
+        for _ in range(self._count()):
+            name, content = os.fsdecode(bytes(self._part())), self._part()
+            write_file(name, content)
+            names.append(name)
+        self._environment()
+        self._limit()
+        if argv[0] == "python" and len(argv) > 1 and not argv[1].startswith("-"):
+            os.close(3)
+            return Script(argv, names)
+        execute(argv)
+
+    def _streams(self):
+        out, err, stdin, setup = self.run.ends
+        os.dup2(out, 1)
+        os.dup2(err, 2)
+        os.dup2(stdin, 0)
+        os.dup2(setup, 3, inheritable=False)  # after the others, one of which may be 3
+        os.closerange(4, MAX_OPEN_FILES)
+
+    def _count(self):
+        (count,) = COUNT.unpack_from(self.body, self.at)
+        self.at += COUNT.size
+        return count
+
+    def _part(self):
+        size = self._count()
+        self.at += size
+        return self.body[self.at - size : self.at]
+
+    def _list(self):
+        return [self._part() for _ in range(self._count())]
+
+    def _environment(self):
+        path = os.environ.get("PATH", os.defpath)
+        os.environ.clear()
+        os.environ.update(PATH=path, HOME=self.worker.folder, TMPDIR=self.worker.root, LANG="C.UTF-8")
+
+    def _limit(self):
+        limits = self.limits
+        cpu = int(limits.cpu_s) + 1
+        bounds = {"CPU": (cpu, cpu + 1), "FSIZE": limits.files, "CORE": 0, "NOFILE": MAX_OPEN_FILES}
+        # Stacks of threads count as data: room for those it may have, of which it cannot use more than the looks allow.
+        bounds["DATA"] = limits.memory + limits.processes * (8 << 20)
+        if self.worker.nproc:
+            bounds["NPROC"] = limits.processes + 1
+        for name, bound in bounds.items():
+            which = getattr(resource, f"RLIMIT_{name}")
+            soft, hard = bound if isinstance(bound, tuple) else (bound, bound)
+            most = resource.getrlimit(which)[1]
+            if most != resource.RLIM_INFINITY:
+                soft, hard = min(soft, most), min(hard, most)
+            resource.setrlimit(which, (soft, hard))
+        with open("/proc/self/oom_score_adj", "w") as file:
+            file.write("1000")
+
+
+def write_file(name, content):
+    if os.path.dirname(name):
+        os.makedirs(os.path.dirname(name), exist_ok=True)
+    file = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o755)
+    write_all(file, content)
+    os.close(file)
+
+
+def execute(argv):
+    for number in (signal.SIGPIPE, signal.SIGXFSZ):
+        signal.signal(number, signal.SIG_DFL)
+    program = sys.executable if argv[0] == "python" else argv[0]
+    try:
+        os.execvp(program, argv)
+    except OSError as error:
+        missing = isinstance(error, FileNotFoundError)
+        os.write(2, f"{argv[0]}: {error.strerror}\n".encode(errors="replace"))
+        os._exit(127 if missing else 126)
+
+
+class Script:
+    """A Python program, run as `python main.py` runs it."""
+
+    def __init__(self, argv, names):
+        self.argv, self.path = argv, os.path.realpath(argv[1])
+        for name in names:  # a file of the job goes before a module that only this program needed
+            top = name.split("/")[0]
+            top = top[:-3] if top.endswith(".py") else top
+            if top in sys.modules and top not in FIRST and top not in sys.builtin_module_names:
+                del sys.modules[top]
+
+    def become(self):
+        """Never returns."""
+        self.module = type(sys)("__main__")
+        sys.modules["__main__"] = self.module
+        sys.argv = self.argv[1:]
+        sys.path.insert(0, os.path.dirname(self.path))
+        if hasattr(sys, "orig_argv"):
+            sys.orig_argv[:] = self.argv
+        open_text_streams()
+        gc.enable()
+        self._leave(self._code())
+
+    def _code(self):
+        try:
+            self._execute()
+            return 0
+        except SystemExit as error:
+            return exit_code(error)
+        except KeyboardInterrupt:
+            sys.excepthook(*_shown())
+            return -signal.SIGINT
+        except BaseException:
+            sys.excepthook(*_shown())
+            return 1
+
+    def _execute(self):
+        from importlib.machinery import SourceFileLoader
+
+        try:
+            with open(self.path, "rb") as file:
+                source = file.read()
+        except OSError as error:
+            text = f"{sys.executable}: can't open file {self.path!r}: [Errno {error.errno}] {error.strerror}\n"
+            sys.stderr.write(text)
+            raise SystemExit(2) from None
+        fields = {"__file__": self.path, "__builtins__": __builtins__, "__cached__": None}
+        vars(self.module).update(fields, __loader__=SourceFileLoader("__main__", self.path))
+        exec(compile(source, self.path, "exec", dont_inherit=True), vars(self.module))
+
+    def _leave(self, code):
+        """What an interpreter does at its end, without tearing down all that this one had loaded before."""
+        try:
+            threading._shutdown()
+        except BaseException:
+            sys.excepthook(*_shown())
+        atexit._run_exitfuncs()
+        flushed = _flush()
+        self._clear()
+        if not (_flush() and flushed):
+            code = code or 120
+        if code == -signal.SIGINT:
+            signal.signal(signal.SIGINT, signal.SIG_DFL)
+            os.kill(os.getpid(), signal.SIGINT)
+        os._exit(code & 0xFF)
+
+    def _clear(self):
+        """Let the program's objects go, so that files are written out and `__del__` runs."""
+        names = [name for name in vars(self.module) if name != "__builtins__"]
+        for name in sorted(names, key=lambda name: not name.startswith("_")):
+            vars(self.module)[name] = None
+        gc.collect()
+
+
+def exit_code(error):
+    if error.code is None:
+        return 0
+    if isinstance(error.code, int):
+        return error.code
+    _flush()
+    sys.stderr.write(f"{error.code}\n")
+    return 1
+
+
+def _shown():
+    """The exception in flight without the frames that are not the program's."""
+    kind, error, trace = sys.exc_info()
+    while trace is not None and trace.tb_frame.f_globals is globals():
+        trace = trace.tb_next
+    return kind, error.with_traceback(trace), trace
+
+
+def _flush():
+    good = True
+    for stream in (sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__):
+        try:
+            if stream is not None and not stream.closed:
+                stream.flush()
+        except (OSError, ValueError):
+            good = False
+    return good
+
+
+def open_text_streams():
+    read = io.open(0, "rb", closefd=False)
+    write, complain = io.open(1, "wb", closefd=False), io.open(2, "wb", closefd=False)
+    sys.stdin = sys.__stdin__ = io.TextIOWrapper(read, "utf-8", "surrogateescape")
+    sys.stdout = sys.__stdout__ = io.TextIOWrapper(write, "utf-8", "surrogateescape")
+    sys.stderr = sys.__stderr__ = io.TextIOWrapper(complain, "utf-8", "backslashreplace", line_buffering=True)
+    for stream, mode in ((sys.stdin, "r"), (sys.stdout, "w"), (sys.stderr, "w")):
+        stream.mode = mode
+
+
+def warm_up():
+    site.main()
+    for name in WARM.split():
+        __import__(name)
+    # Nothing of what is here by now is ever garbage; and a collection would copy pages that forks share.
+    gc.disable()
+    gc.freeze()
+
+
+def main():
+    libc.prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # which PID 1 does not feel
+    os.umask(0o022)
+    warm_up()
+    return Worker(*sys.argv[1:]).serve()
+
+
+if __name__ == "__main__":
+    script = main()
+    if script is not None:
+        script.become()

@@ -134,7 +134,7 @@ def parsed(formula: str) -> list[Any]:
     from math_verify import LatexExtractionConfig, parse
 
     box = LatexExtractionConfig(boxed_match_priority=0)
-    return parse("\\boxed{" + formula + "}", extraction_config=[box], parsing_timeout=None, raise_on_error=True)
+    return parse("\\boxed{" + formula + "}", extraction_config=[box], parsing_timeout=0, raise_on_error=True)
 
 
 def same(wanted: list[Any], said: list[Any], tolerance: float) -> bool:

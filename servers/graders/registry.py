@@ -27,6 +27,11 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 #: What every grader may ask for beside the row's columns. A row cannot replace them.
 GIVEN = frozenset({"completion", "transcript", "row"})
+#: What a server gives its graders, and how it comes to have it: neither a column nor an argument can stand for it.
+RESOURCES: Mapping[str, str] = {
+    "judge_endpoint": "a judge: --set judge_url=http://HOST/v1 --set judge_model=NAME",
+    "sandbox": "a sandbox to run programs in",
+}
 #: Where the built-in graders are: imported when one is first named.
 BUILT_IN: Mapping[str, str] = {
     "math": "gymwire.servers.graders.math:math",

@@ -18,7 +18,7 @@ from ..environment import DefinitionError
 from ..results import finite_number
 from ..types import Row, RowError, Transcript
 from . import registry
-from .registry import GIVEN, Grader
+from .registry import GIVEN, RESOURCES, Grader
 
 VERIFIER = "verifier"
 #: NeMo Gym rows keep graders' columns in here as often as beside it.
@@ -115,7 +115,7 @@ class Router:
     default: the `verifier` of rows that name none.
     extra: graders beside the built-in ones, by name.
     columns: for a field that graders ask for, the columns that may hold it, the best first.
-    resources: what graders ask for that the server gives (`sandbox`, `judge`); no row can replace it.
+    resources: what the server gives its graders (`registry.RESOURCES`).
     """
 
     default: Any = None
@@ -159,10 +159,10 @@ class Router:
 
     def _fields(self, grader: Grader, arguments: Mapping[str, Any], row: Row) -> dict[str, Any]:
         for name in arguments:
-            if name in GIVEN or name in self.resources:
+            if name in GIVEN or name in RESOURCES:
                 raise RowError(f"grader {grader.name!r}: {name!r} comes from the server and is no argument")
             if name not in grader.parameters and not grader.takes_all:
-                takes = [name for name in grader.parameters if name not in GIVEN and name not in self.resources]
+                takes = [name for name in grader.parameters if name not in GIVEN and name not in RESOURCES]
                 raise RowError(f"grader {grader.name!r} takes no argument {name!r}; it takes: {', '.join(takes)}")
         known = _Known(arguments, self.resources, row.data, self.columns)
         fields = known.all_columns() if grader.takes_all else {}
@@ -177,6 +177,8 @@ class Router:
         return fields
 
     def _missing(self, grader: Grader, name: str, row: Row) -> str:
+        if name in RESOURCES:
+            return f"grader {grader.name!r} needs {RESOURCES[name]}"
         has = ", ".join(key for key in row.data if key != VERIFIER) or "no column"
         tried = self.columns.get(name, ())
         also = f" (or {', '.join(other for other in tried if other != name)})" if len(tried) > 1 else ""
@@ -193,8 +195,8 @@ class _Known:
     columns: Mapping[str, Sequence[str]]
 
     def get(self, name: str) -> Any:
-        if name in self.resources:
-            return self.resources[name]
+        if name in RESOURCES:
+            return self.resources.get(name)
         if name in self.arguments:
             return self.arguments[name]
         for column in self.columns.get(name, (name,)):
@@ -208,8 +210,11 @@ class _Known:
         return inner if isinstance(inner, Mapping) else {}
 
     def all_columns(self) -> dict[str, Any]:
+        """For a grader that has `**fields`."""
         columns = {**self.metadata(), **self.data, **self.arguments}
-        return {name: value for name, value in columns.items() if name not in GIVEN and name != VERIFIER}
+        for name in (VERIFIER, *GIVEN, *RESOURCES):
+            columns.pop(name, None)
+        return columns
 
 
 def _check(grader: Grader, fields: Mapping[str, Any]) -> None:

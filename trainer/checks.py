@@ -11,14 +11,15 @@ from jsonschema import Draft202012Validator
 from jsonschema.exceptions import SchemaError
 
 from ..adapters.session import SessionFailed, WrongRequest
-from ..servers.types import RowError, Tool
+from ..servers.types import Message, RowError, Tool
 from . import memory, stack
 from .config import TRAINING, Config, ConfigError
 from .geometry import Geometry
 from .place import Place, find_place
+from .refusals import refusals, router_refusal
 from .rollout import NO_PROMPT, is_allowed
 from .rows import RowBook, Source
-from .weights import ModelError, context_of, looks_local, read_template, read_weights
+from .weights import ModelError, context_of, looks_local, read_template, read_weights, router_coefficient_of
 
 T = TypeVar("T")
 #: Rows without a prompt of their own that are seeded, to see whether the environment's reset gives them one.
@@ -68,7 +69,7 @@ async def check(config: Config, findings: Findings) -> Plan | None:
         if book is not None:
             findings.lines[what] = str(len(book))
             _check_pinned_tools(config, book, findings)
-            await _check_prompts(place, book, findings)
+            await _check_seeding(place, book, findings)
     if geometry is not None:
         _check_capacity(config, place, geometry, findings)
         _describe_steps(config, geometry, findings)
@@ -94,8 +95,8 @@ def _check_stack(config: Config, findings: Findings) -> None:
         findings.notes.append(f"{', '.join(lacking)} not installed here: {stack.INSTALL}")
     if wrong := stack.wrong_pair():
         findings.faults.append(wrong)
-    for tracker in [] if lacking else stack.missing_trackers(config.trl.get("report_to")):
-        findings.faults.append(f"trl.report_to names {tracker}, which is not installed here: pip install {tracker}")
+    findings.faults += stack.tracker_faults(config.trl.get("report_to"), here=not lacking)
+    findings.faults += refusals(config.trl)
     if not lacking and config.model.lora is not None and stack.installed("peft") is None:
         findings.faults.append("model.lora needs peft, which is not installed here: pip install peft")
     findings.lines["software"] = ", ".join(f"{name} {said}" for name, said in stack.versions().items())
@@ -115,6 +116,8 @@ def _check_model(config: Config, offers_tools: bool, findings: Findings) -> None
         )
         return
     if why := _template_fault(config, folder, offers_tools):
+        findings.faults.append(why)
+    if why := router_refusal(router_coefficient_of(folder), config.trl):
         findings.faults.append(why)
     _check_context(config, folder, findings)
     _check_memory(config, folder, findings)
@@ -175,13 +178,19 @@ def _describe_place(place: Place, findings: Findings) -> None:
 
 
 def _check_tools(config: Config, tools: Sequence[Tool], place: str, findings: Findings) -> None:
-    for tool in tools:
-        if why := schema_fault(tool):
-            findings.faults.append(f"the tool {tool.name} of {place} {why}")
+    _check_schemas(tools, place, findings)
     patterns = config.environment.allowed_tools
     if patterns is not None and tools and not any(is_allowed(tool.name, patterns) for tool in tools):
         names = ", ".join(tool.name for tool in tools)
         findings.faults.append(f"environment.allowed_tools {patterns} allows none of the tools: {names}")
+
+
+def _check_schemas(tools: Iterable[Tool], place: str, findings: Findings) -> None:
+    """Each fault once, though the environment and a session of it both have the tool."""
+    for tool in tools:
+        fault = f"the tool {tool.name} of {place} {schema_fault(tool)}"
+        if schema_fault(tool) is not None and fault not in findings.faults:
+            findings.faults.append(fault)
 
 
 def schema_fault(tool: Tool) -> str | None:
@@ -226,12 +235,21 @@ def _check_capacity(config: Config, place: Place, geometry: Geometry, findings: 
 
 
 def _describe_steps(config: Config, geometry: Geometry, findings: Findings) -> None:
-    steps = config.trl.get("max_steps", -1)
-    length = f"{steps} steps" if steps > 0 else f"{config.trl.get('num_train_epochs', 3)} epochs"
+    steps, epochs = config.trl.get("max_steps", -1), config.trl.get("num_train_epochs", 3)
+    for key, value in (("max_steps", steps), ("num_train_epochs", epochs)):
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            findings.faults.append(f"trl.{key} must be a number, got {value!r}")
+            return
+    length = _count(steps, "step") if steps > 0 else _count(epochs, "epoch")
     findings.lines["rollouts"] = (
-        f"{geometry.groups} rows x {geometry.group} samples, for {geometry.micro_batches} passes; {length}"
+        f"{geometry.groups} rows x {geometry.group} samples, used for {_count(geometry.micro_batches, 'pass')}; "
+        f"{length}"
     )
     findings.lines["run folder"] = str(config.log.dir)
+
+
+def _count(number: float, what: str) -> str:
+    return f"{number:g} {what}" if number == 1 else f"{number:g} {what}{'es' if what.endswith('s') else 's'}"
 
 
 # ---- rows
@@ -248,8 +266,11 @@ def _check_pinned_tools(config: Config, book: RowBook, findings: Findings) -> No
                 findings.faults.append(f"row {source.name}: the tool {tool.name} {why}")
 
 
-async def _check_prompts(place: Place, book: RowBook, findings: Findings) -> None:
-    """Rows without a prompt, after the environment's reset had its chance to give them one; and one row in any case."""
+async def _check_seeding(place: Place, book: RowBook, findings: Findings) -> None:
+    """Rows without a prompt, after the environment's reset had its chance to give them one; and one row in any case.
+
+    The tools that these are offered are looked at, too: rows and strangers' servers may have tools of their own.
+    """
     sources = list(book.by_name.values())
     bare = [source for source in sources if source.row is not None and not source.row.prompt]
     can_prompt = place.served is None or place.served.resets
@@ -258,23 +279,32 @@ async def _check_prompts(place: Place, book: RowBook, findings: Findings) -> Non
         return
     probed = [*bare[:PROBED], *sources[:1]]
     try:
-        empty = [source for source in probed if not await _has_prompt(place, source)]
+        seeded = [(source, *await _seeded(place, source)) for source in probed]
     except (WrongRequest, RowError) as error:
         findings.faults.append(f"a row cannot be seeded: {error}")
     except SessionFailed as failure:
-        findings.faults.append(f"{place.info.name} fails to seed a row: {failure}; look at its log")
+        findings.faults.append(_no_seed(place, failure))
     else:
-        if empty:
+        for _, _, tools in seeded:
+            _check_schemas(tools, place.info.name, findings)
+        if empty := [source for source, prompt, _ in seeded if not prompt]:
             findings.faults.append(_no_prompt(bare or empty, len(sources)))
 
 
-async def _has_prompt(place: Place, source: Source) -> bool:
+async def _seeded(place: Place, source: Source) -> tuple[Sequence[Message], Sequence[Tool]]:
+    """The prompt and the tools that a session of a row begins with."""
     connection = place.connection(PROBE_PATIENCE_S)
     async with (
         connection,
         connection.session(row=source.row, split=source.split, index=source.index, seed=0) as session,
     ):
-        return bool(session.prompt)
+        return session.prompt, session.tools
+
+
+def _no_seed(place: Place, failure: SessionFailed) -> str:
+    said, url = " ".join(str(failure).split())[:300], place.identity.url
+    fix = "look at its log" if place.identity.version else f"is {url} a server of the wire {place.identity.wire}?"
+    return f"{place.info.name} fails to seed a row: {said}; {fix}"
 
 
 def _no_prompt(sources: Iterable[Source], total: int) -> str:

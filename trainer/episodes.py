@@ -11,8 +11,8 @@ from typing import Any
 from . import trajectories
 from .trajectories import Record
 
-#: Steps that are looked at, episodes of each kind that a step shows, and characters of a text.
-STEPS, EACH, SHOWN = 8, 2, 4000
+#: Steps and evaluations that are looked at, episodes of each kind that one shows, and characters of a text.
+STEPS, EVALUATIONS, EACH, SHOWN = 8, 3, 2, 4000
 #: What an episode can be, and how the filter calls it.
 KINDS = {
     "failed": "failed",
@@ -22,20 +22,28 @@ KINDS = {
     "cut": "cut",
     "best": "the best of a group",
     "worst": "the worst of a group",
+    "eval": "held out, temperature 1",
+    "greedy": "held out, greedy",
+    "unsolved": "held out, below the best",
 }
 
 
 def chosen(run: Path, troubled: Sequence[int]) -> list[tuple[int, Record]]:
-    """Episodes from steps all over the run, and from `troubled` ones, in order."""
+    """Episodes from steps all over the run, from `troubled` ones, and from evaluations, in order."""
     paths = trajectories.files(run)
-    steps = sorted({trajectories.step_of(path) for path in paths})
+    steps, evaluations = (_steps_of(paths, evaluation=asked) for asked in (False, True))
     looked_at = {*_spread(steps, STEPS), *(step for step in _spread(troubled, STEPS // 2) if step in steps)}
+    evaluated = set(_spread(evaluations, EVALUATIONS))
     found = []
     for path in paths:
         step = trajectories.step_of(path)
-        if step in looked_at:
+        if step in (evaluated if trajectories.is_evaluation(path) else looked_at):
             found += [(step, record) for record in _sample(trajectories.read(path))]
     return found
+
+
+def _steps_of(paths: Sequence[Path], *, evaluation: bool) -> list[int]:
+    return sorted({trajectories.step_of(path) for path in paths if trajectories.is_evaluation(path) is evaluation})
 
 
 def _spread(steps: Sequence[int], count: int) -> list[int]:
@@ -59,24 +67,31 @@ def _sample(records: Iterator[Record]) -> list[Record]:
 
 
 def _marked(records: list[Record]) -> list[Record]:
-    groups: dict[tuple[str, int], list[float]] = {}
+    groups: dict[object, list[float]] = {}
     for record in records:
         if record["reward"] is not None:
-            groups.setdefault((record["row"], record["seed"]), []).append(record["reward"])
-    return [{**record, "kinds": _kinds(record, groups)} for record in records]
+            groups.setdefault(_group(record), []).append(record["reward"])
+    return [{**record, "kinds": _kinds(record, groups.get(_group(record), []))} for record in records]
 
 
-def _kinds(record: Record, groups: Mapping[tuple[str, int], list[float]]) -> list[str]:
-    rewards, reward = groups.get((record["row"], record["seed"]), []), record["reward"]
-    varied = record["group_has_variance"]
+def _group(record: Record) -> object:
+    """Whom it is compared with: all of an evaluation, those of its row in training."""
+    return "eval" if record["mode"] == "eval" else (record["row"], record["seed"])
+
+
+def _kinds(record: Record, rewards: Sequence[float]) -> list[str]:
+    reward, varied, held_out = record["reward"], record["group_has_variance"], record["mode"] == "eval"
     marks = {
         "failed": record["failure"] is not None,
-        "dull": not varied,
+        "dull": not varied and not held_out,
         "replaced": record["replaced"],
         "recovered": bool(record["recovered"] or record["retried"]),
         "cut": record["ending"] == "cut",
         "best": varied and reward is not None and reward == max(rewards),
         "worst": varied and reward is not None and reward == min(rewards),
+        "eval": held_out and not record["greedy"],
+        "greedy": record["greedy"],
+        "unsolved": held_out and reward is not None and reward < max(rewards),
     }
     return [kind for kind, marked in marks.items() if marked]
 
@@ -96,10 +111,15 @@ def shown(step: int, record: Record) -> str:
     parts += [_message(message) for message in [*record["prompt"], *record["messages"]]]
     parts.append(_calls(record["calls"]))
     return (
-        f'<details class="episode" data-kinds="{" ".join(record["kinds"])}"><summary>step {step}, '
-        f"{escape(str(record['row']))}, sample {record['sample']}: {worth}{tags}</summary>"
+        f'<details class="episode" data-kinds="{" ".join(record["kinds"])}"><summary>'
+        f"{_name(step, record)}: {worth}{tags}</summary>"
         f"<div>{''.join(parts)}</div></details>"
     )
+
+
+def _name(step: int, record: Record) -> str:
+    row = escape(str(record["row"]))
+    return f"after step {step}, {row}" if record["mode"] == "eval" else f"step {step}, {row}, sample {record['sample']}"
 
 
 def _facts(record: Record) -> str:
@@ -110,7 +130,7 @@ def _facts(record: Record) -> str:
         f"{record['ending']}",
         f"{len(record['turns'])} turns",
         f"{sum(record['sampled'])} tokens sampled, {len(record['sampled']) - sum(record['sampled'])} put between",
-        "in the update" if record["trained"] else "not in the update",
+        "held out" if record["mode"] == "eval" else "in the update" if record["trained"] else "not in the update",
         f"recovered {record['recovered']}, retried {record['retried']}",
         f"components: {components}" if components else "",
         spent,

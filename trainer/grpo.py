@@ -6,8 +6,8 @@ loss is divided by (`_prepare_inputs`, `_compute_loss`, `training_step`, see `ma
 reaches TRL: a masked placeholder of one token stands in its place, and its reward is not a number, which TRL's
 baselines leave out. `tests/trainer/test_trl_seam.py` holds the signatures.
 
-Not covered: windows are left out by clearing gradients, which DeepSpeed and fp16's loss scaler do not allow; the
-router loss of mixture-of-experts models counts placeholders. All three are refused.
+Which episodes were cut is said by their samples, so TRL's own `mask_truncated_completions`, which looks at the last
+token, is switched off. What cannot be had together with masked sessions is refused (`refusals`).
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ import torch
 from trl.trainer.grpo_config import GRPOConfig
 from trl.trainer.grpo_trainer import GRPOTrainer
 
-from .masking import LOSSES, Segment, loss_scale, micro_batch_scale, segment_places, window_scale
+from .masking import Segment, loss_scale, micro_batch_scale, segment_places, window_scale
+from .refusals import ROUTER, refusals
 
 ALIVE = "alive"
 
@@ -57,14 +58,17 @@ class SessionGRPOTrainer(GRPOTrainer):
     _buffered_inputs: list[dict[str, Any]] | None
 
     def __init__(self, model: Any, *, args: GRPOConfig, collect: Collect, reward_names: Sequence[str], **kwargs: Any):
-        _refuse(args)
+        for sentence in refusals(vars(args)):
+            raise ValueError(sentence)
         self._collect = collect
         self._samples: Sequence[Sample] = ()
         self._alive_PK: list[list[int]] = []
         self._survivors_K: list[bool] = []
         super().__init__(model, reward_funcs=[_named(name) for name in reward_names], args=args, **kwargs)
         if self.aux_loss_enabled:
-            raise ValueError("the router loss would count failed sessions; set trl.router_aux_loss_coef: 0")
+            raise ValueError(ROUTER)
+        # An episode that ended by itself may end with another token than TRL knows, and a cut one with one it knows.
+        self.mask_truncated_completions = False
         # Not given to the constructor, which warns of an experimental interface: the pin on TRL holds it.
         self.rollout_func = _hand_over
 
@@ -135,18 +139,6 @@ class SessionGRPOTrainer(GRPOTrainer):
             _scale_gradients(model, window_scale(self._survivors_K))
             self._survivors_K = []
         return loss
-
-
-def _refuse(args: GRPOConfig) -> None:
-    """What cannot be had together with masked sessions."""
-    if args.loss_type not in LOSSES:
-        raise ValueError(f"trl.loss_type {args.loss_type!r} is not known here; take one of {', '.join(sorted(LOSSES))}")
-    if args.use_adaptive_entropy:
-        raise ValueError("trl.use_adaptive_entropy is not supported with masked sessions; set trl.entropy_coef")
-    if args.fp16:
-        raise ValueError("trl.fp16: its loss scaler cannot leave out a window of failed sessions; set trl.bf16: true")
-    if args.deepspeed:
-        raise ValueError("DeepSpeed cannot leave out a window of failed sessions; use accelerate with FSDP2")
 
 
 def _hand_over(prompts: list[Any], trainer: SessionGRPOTrainer) -> dict[str, Any]:

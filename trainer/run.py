@@ -139,6 +139,13 @@ class Run:
         )
 
     def _make_trainer(self) -> SessionGRPOTrainer:
+        """Raises `RunError` with what TRL or vLLM say against the options."""
+        try:
+            return self._constructed()
+        except ValueError as error:
+            raise RunError(f"the trainer cannot be made of these options: {error}") from error
+
+    def _constructed(self) -> SessionGRPOTrainer:
         with generation_for_this_machine():
             trainer = SessionGRPOTrainer(
                 self.config.model.path,

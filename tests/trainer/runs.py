@@ -16,7 +16,6 @@ from gymwire.trainer.tokens import ChatTemplate
 
 from tests.trainer.scripted import Say, Scripted, codebook
 
-
 #: What an engine or a trainer in this very process has set for itself; a run of its own must not join it.
 RENDEZVOUS = {"RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"}
 

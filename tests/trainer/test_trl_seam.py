@@ -15,9 +15,11 @@ torch = pytest.importorskip("torch", reason=WHY)
 pytest.importorskip("trl.trainer.grpo_trainer", reason=WHY)
 
 import trl  # noqa: E402
-from gymwire.trainer import grpo  # noqa: E402
+from gymwire.trainer import grpo, stack  # noqa: E402
 from gymwire.trainer.grpo import SessionGRPOTrainer  # noqa: E402
+from gymwire.trainer.masking import LOSSES  # noqa: E402
 from transformers import Qwen3MoeConfig, Qwen3MoeForCausalLM  # noqa: E402
+from transformers.integrations.integration_utils import INTEGRATION_TO_CALLBACK  # noqa: E402
 from trl.trainer.grpo_config import GRPOConfig  # noqa: E402
 from trl.trainer.grpo_trainer import GRPOTrainer  # noqa: E402
 
@@ -46,6 +48,7 @@ READ: dict[str, type | tuple[type, ...]] = {
     "current_gradient_accumulation_steps": int,
     "entropy_coef": float,
     "loss_type": str,
+    "mask_truncated_completions": bool,
     "model": torch.nn.Module,
     "_tokenizer": object,
     "reward_funcs": list,
@@ -153,7 +156,7 @@ def test_every_loss_of_trl_is_sorted_by_its_divisor() -> None:
         for word in ast.walk(node)
         if isinstance(word, ast.Constant)
     }
-    assert known == grpo.LOSSES
+    assert known == LOSSES
 
 
 def options(tmp_path: Path, **changed: Any) -> GRPOConfig:
@@ -171,6 +174,23 @@ def options(tmp_path: Path, **changed: Any) -> GRPOConfig:
 def test_what_cannot_be_masked_exactly_is_refused(changed: dict[str, Any], fix: str, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=fix):
         SessionGRPOTrainer("nowhere", args=options(tmp_path, **changed), collect=lambda *_: [], reward_names=["a"])
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "fix"),
+    [("ACCELERATE_MIXED_PRECISION", "fp16", r"trl\.bf16: true"), ("ACCELERATE_USE_DEEPSPEED", "true", "FSDP2")],
+)
+def test_what_accelerate_was_told_is_refused_too(
+    name: str, value: str, fix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = options(tmp_path)
+    monkeypatch.setenv(name, value)
+    with pytest.raises(ValueError, match=fix):
+        SessionGRPOTrainer("nowhere", args=given, collect=lambda *_: [], reward_names=["a"])
+
+
+def test_trackers_are_those_that_trl_can_have() -> None:
+    assert set(stack.TRACKERS) == set(INTEGRATION_TO_CALLBACK)
 
 
 def test_a_router_loss_is_refused(tmp_path: Path) -> None:

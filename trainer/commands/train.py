@@ -17,18 +17,30 @@ from .. import stack
 from ..checks import Findings, Plan, check
 from ..config import Config, ConfigError, read_config
 
+EXAMPLES = Path(__file__).parents[1] / "configs"
+
 
 def train(
-    config: Annotated[Path, typer.Argument(metavar="CONFIG", help="A YAML file; see trainer/configs.")],
+    config: Annotated[Path, typer.Argument(metavar="CONFIG", help=f"A YAML file. Examples: {EXAMPLES}")],
     settings: Annotated[
-        list[str], typer.Option("--set", metavar="A.B=C", help="Replaces a value of the file; repeatable.")
+        list[str],
+        typer.Option(
+            "--set", metavar="A.B=C", help="Replaces a value of the file, as in trl.max_steps=10; repeatable."
+        ),
     ] = [],  # noqa: B006
     resume: Annotated[bool, typer.Option("--resume", help="Go on from the run folder's newest checkpoint.")] = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Check everything, print what would run, and stop.")
     ] = False,
 ) -> None:
-    """Train a policy on an environment: GRPO on TRL with a colocated vLLM."""
+    """Train a policy on an environment: GRPO on TRL with a colocated vLLM.
+
+    CONFIG has the sections model, environment, data, rollout, failures, trl (the
+    options of TRL's GRPOConfig) and log. Try it with --dry-run first.
+
+    Ctrl-C, SIGTERM and SIGUSR1 save and exit; --resume goes on.
+    Exit status: 0 finished or saved, 1 too much failed, 2 it cannot run.
+    """
     try:
         typed = read_config(config, settings)
     except ConfigError as error:
@@ -69,4 +81,5 @@ def _show(findings: Findings) -> None:
     for note in findings.notes:
         console.print(Text(f"note: {note}"))
     if not findings.faults:
-        console.print(Text("Everything that was checked is in order; without --dry-run this would run."))
+        then = "with the training stack this would run" if stack.missing() else "without --dry-run this would run"
+        console.print(Text(f"Everything that was checked is in order; {then}."))

@@ -4,7 +4,7 @@
 #   make test    everything that can run on this machine
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test train check bench peers clean
+.PHONY: help demo test train learn check bench peers clean
 
 VENV := .venv
 PY := $(VENV)/bin/python
@@ -27,6 +27,9 @@ test: $(VENV)/.dev ## All tests that this machine can run (T=PATH for a part)
 
 train: $(VENV)/.dev ## A whole training run of a tiny policy on this machine's CPU, with its report
 	@$(PY) -m tests.trainer_stack gymwire.trainer.first_run
+
+learn: $(VENV)/.dev ## What is learned when our side fails, by how failures are treated (ARGS=--help)
+	@$(PY) -m tests.trainer_stack tests.learn $(ARGS)
 
 check: $(VENV)/.dev ## Format, lint, types on the built wheel, fast tests
 	$(PY) -m ruff format --check .

@@ -111,7 +111,7 @@ class _Frame:
             )
             value += step
         middle = (LEFT + WIDTH - RIGHT) / 2
-        parts.append(f'<text x="{middle}" y="{HEIGHT - 3}" text-anchor="middle">{escape(x_name)}</text>')
+        parts.append(f'<text class="axis" x="{middle}" y="{HEIGHT - 3}" text-anchor="middle">{escape(x_name)}</text>')
         return "".join(parts)
 
 

@@ -24,6 +24,7 @@ KINDS = {
     "worst": "the worst of a group",
     "eval": "held out, temperature 1",
     "greedy": "held out, greedy",
+    "solved": "held out, the best",
     "unsolved": "held out, below the best",
 }
 
@@ -91,6 +92,7 @@ def _kinds(record: Record, rewards: Sequence[float]) -> list[str]:
         "worst": varied and reward is not None and reward == min(rewards),
         "eval": held_out and not record["greedy"],
         "greedy": record["greedy"],
+        "solved": held_out and reward is not None and reward == max(rewards) > min(rewards),
         "unsolved": held_out and reward is not None and reward < max(rewards),
     }
     return [kind for kind, marked in marks.items() if marked]
@@ -104,7 +106,7 @@ def shown(step: int, record: Record) -> str:
     failure, reward = record["failure"], record["reward"]
     worth = '<span class="bad">failed</span>' if reward is None else f"reward {reward:g}"
     tags = "".join(f'<span class="tag">{KINDS[kind]}</span>' for kind in record["kinds"])
-    parts = [f"<p class=soft>{_facts(record)}</p>"]
+    parts = [f'<p class="soft facts-line">{_facts(record)}</p>']
     if failure is not None:
         said = f"{failure['kind']} at {failure['stage']}: {failure['reason']}"
         parts.append(f'<p class="bad">{escape(said)}</p>')
@@ -123,20 +125,24 @@ def _name(step: int, record: Record) -> str:
 
 
 def _facts(record: Record) -> str:
-    times = record["times"]
+    times, sampled = record["times"], sum(record["sampled"])
     spent = ", ".join(f"{name.removesuffix('_s')} {seconds:.2f} s" for name, seconds in times.items() if seconds)
     components = ", ".join(f"{name} {value:g}" for name, value in record["components"].items())
     facts = [
         f"{record['ending']}",
-        f"{len(record['turns'])} turns",
-        f"{sum(record['sampled'])} tokens sampled, {len(record['sampled']) - sum(record['sampled'])} put between",
+        _counted(len(record["turns"]), "turn"),
+        f"{_counted(sampled, 'token')} sampled, {len(record['sampled']) - sampled} put between",
         "held out" if record["mode"] == "eval" else "in the update" if record["trained"] else "not in the update",
-        f"recovered {record['recovered']}, retried {record['retried']}",
+        *(f"{name} {_counted(record[name], 'time')}" for name in ("recovered", "retried") if record[name]),
         f"components: {components}" if components else "",
         spent,
         f"episode {record['episode']}",
     ]
     return escape("; ".join(fact for fact in facts if fact))
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
 def _message(message: Mapping[str, Any]) -> str:

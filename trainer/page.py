@@ -20,8 +20,8 @@ body { margin: 0 auto; padding: 1.5rem 1rem 4rem; max-width: 60rem; background: 
 h1 { font-size: 1.5rem; margin: 0; } h2 { font-size: 1.2rem; margin: 2.5rem 0 .5rem; }
 h3 { font-size: 1rem; margin: 1.25rem 0 .25rem; }
 p { margin: .25rem 0 .75rem; } .soft { color: var(--soft); } .bad { color: var(--bad); } .good { color: var(--good); }
-a { color: var(--c0); } nav a { margin-right: 1rem; }
-dl.facts { display: grid; grid-template-columns: repeat(auto-fit, minmax(11rem, 1fr)); gap: .75rem; margin: 1rem 0; }
+a { color: var(--c0); } nav { display: flex; flex-wrap: wrap; gap: 0 1rem; }
+dl.facts { display: grid; grid-template-columns: repeat(auto-fit, minmax(9.5rem, 1fr)); gap: .75rem; margin: 1rem 0; }
 dl.facts div { background: var(--raised); border: 1px solid var(--edge); border-radius: .4rem; padding: .5rem .75rem; }
 dl.facts dt { color: var(--soft); font-size: .85rem; }
 dl.facts dd { margin: 0; font-size: 1.1rem; font-variant-numeric: tabular-nums; overflow-wrap: anywhere; }
@@ -44,10 +44,12 @@ pre { margin: .15rem 0 .5rem; padding: .5rem .75rem; background: var(--raised); 
 .role { font-size: .8rem; color: var(--soft); margin: .5rem 0 0; }
 .assistant + pre { border-left: 3px solid var(--c0); }
 .tool + pre { border-left: 3px solid var(--c2); } .tag { font-size: .8rem; border: 1px solid var(--edge);
-  border-radius: .8rem; padding: 0 .5rem; margin-left: .4rem; color: var(--soft); }
+  border-radius: .8rem; padding: 0 .5rem; margin-left: .4rem; color: var(--soft); display: inline-block; }
+.facts-line { font-size: .85rem; }
 select { font: inherit; padding: .2rem .4rem; background: var(--raised); color: var(--text);
   border: 1px solid var(--edge); border-radius: .3rem; }
 [hidden] { display: none; }
+@media (max-width: 40rem) { svg text { font-size: 20px; } svg .axis { display: none; } }
 @media print { details > div { display: block; } nav, .filter { display: none; } }
 """
 

@@ -63,7 +63,7 @@ def _lead(manifest: Entry) -> str:
     state = str(manifest.get("state", "unknown"))
     said = f"{state}: {manifest['reason']}" if manifest.get("reason") else state
     kind = {"finished": "good", "failed": "bad"}.get(state, "soft")
-    started = f", begun {manifest['started']}" if manifest.get("started") else ""
+    started = f", begun {str(manifest['started'])[:16].replace('T', ' ')} UTC" if manifest.get("started") else ""
     return f'<p><span class="{kind}">{escape(said)}</span><span class="soft">{escape(started)}</span></p>'
 
 
@@ -147,7 +147,8 @@ def _time(steps: Sequence[Entry]) -> str:
     total = _sum(steps, "time/step_s")
     shares = [[part, f"{_sum(steps, key):.1f}", _share(_sum(steps, key), total)] for part, key in keys.items()]
     return (
-        (_bars("Seconds of each step by what they were spent on", steps, keys, " s") or _none())
+        "<h3>Seconds of each step</h3>"
+        + (_bars("Seconds of each step by what they were spent on", steps, keys, " s") or _none())
         + '<p class="soft">Sessions overlap: a rollout\'s seconds are shared out by what its sessions did; what no '
         "part claims is training.</p>" + _table("sums", ["part", "seconds", "share"], shares)
     )

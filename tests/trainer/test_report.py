@@ -171,7 +171,7 @@ def test_failed_and_dull_episodes_are_among_those_shown(run: Path) -> None:
         for _, attributes in Page(report_of(run)).tags
         if attributes.get("class") == "episode"
     ]
-    held_out = {"eval", "greedy", "unsolved"}
+    held_out = {"eval", "greedy", "solved", "unsolved"}
     assert {kind for several in kinds for kind in several} == {"failed", "best", "worst", "dull", *held_out}
     assert "the disk is full" in report_of(run)
 

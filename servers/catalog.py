@@ -19,6 +19,7 @@ from .environment import DefinitionError, Environment, ToolSpec
 from .failures import told
 from .rows import RowSource
 from .schema import explain
+from .settings import accepted
 from .types import Row, RowError, Tool
 
 GROUP = "gymwire.environments"
@@ -39,7 +40,7 @@ class Served:
         self.name = environment.name
         self.settings = dict(settings or {})
         self._check_settings()
-        self.rows = RowSource(environment, rows_file)
+        self.rows = RowSource(environment, rows_file, self.settings)
         self.specs: Mapping[str, ToolSpec] = environment.tool_specs
         self.tools = tuple(spec.tool for spec in self.specs.values())
         self.read_only = frozenset(tool.name for tool in self.tools if tool.read_only)
@@ -69,10 +70,7 @@ class Served:
         await asyncio.shield(self._setup)
 
     async def _run_setup(self) -> None:
-        accepted = inspect.signature(self.environment.setup).parameters
-        takes_all = any(p.kind is p.VAR_KEYWORD for p in accepted.values())
-        wanted = {key: value for key, value in self.settings.items() if takes_all or key in accepted}
-        made = self.environment.setup(**wanted)
+        made = self.environment.setup(**accepted(self.environment.setup, self.settings))
         if inspect.isawaitable(made):
             await made
 

@@ -20,6 +20,7 @@ from typing import Any, ClassVar, Literal, TypeVar, overload
 from pydantic import BaseModel
 
 from .policies import Policy
+from .row_reader import RowReader
 from .schema import ArgumentCheck, DefinitionError, SignatureError
 from .types import Outcome, Row, Tool, Transcript
 
@@ -152,8 +153,16 @@ class Environment:
 
     @classmethod
     def rows(cls, split: str, count: int | None, seed: int) -> Iterator[Row]:
-        """Rows of a split; `count` None is the split's standard size. Equal arguments give equal rows."""
+        """Rows of a split; `count` None is the split's standard size. Equal arguments give equal rows.
+
+        May ask for constructor arguments (`--set`) by name, beside these three.
+        """
         yield Row()
+
+    @classmethod
+    def row_reader(cls) -> RowReader:
+        """What reads a rows file, for forms beside NeMo Gym's; may ask for constructor arguments by name."""
+        return RowReader()
 
     @classmethod
     def setup(cls, **settings: Any) -> Any:

@@ -21,6 +21,8 @@ from typing import Any
 
 from .environment import Environment
 from .failures import told
+from .row_reader import RowReader
+from .settings import accepted
 from .types import PARAMS_KEY, Row, RowError, Tool
 
 MAX_GENERATED_ROWS = 1_000_000
@@ -39,21 +41,21 @@ class RowsBroken(RowError):
 # Reading
 
 
-def read_rows(path: str | os.PathLike[str]) -> list[Row]:
+def read_rows(path: str | os.PathLike[str], reader: RowReader | None = None) -> list[Row]:
     """The rows of a JSONL file; raises `RowError` with the file and the line number."""
-    place = Path(path)
+    place, reader = Path(path), reader or RowReader()
     try:
         content = place.read_bytes()
     except OSError as error:
         raise RowError(f"{place}: cannot be read: {error.strerror or error}") from error
     lines = enumerate(content.removeprefix(b"\xef\xbb\xbf").split(b"\n"), start=1)
-    return [_read_line(line, f"{place}:{number}") for number, line in lines if line.strip()]
+    return [_read_line(line, f"{place}:{number}", reader) for number, line in lines if line.strip()]
 
 
-def _read_line(line: bytes, place: str) -> Row:
+def _read_line(line: bytes, place: str, reader: RowReader) -> Row:
     try:
         raw = json.loads(line.decode(), parse_constant=_refuse_constant, parse_float=_finite_float)
-        return Row.from_json(raw)
+        return reader.read(raw)
     except RowError as error:
         raise RowError(f"{place}: {error}") from error
     except UnicodeDecodeError as error:
@@ -101,11 +103,15 @@ def _dump(raw: Any) -> bytes:
 
 
 def generated_lines(
-    environment: type[Environment], split: str, count: int | None = None, seed: int = 0
+    environment: type[Environment],
+    split: str,
+    count: int | None = None,
+    seed: int = 0,
+    settings: Mapping[str, Any] | None = None,
 ) -> Iterator[bytes]:
     """A split as its environment generates it, in the lines of a rows file."""
     tools = [spec.tool for spec in environment.tool_specs.values()]
-    for row in generated_rows(environment, split, count, seed):
+    for row in generated_rows(environment, split, count, seed, settings):
         yield row_line(row, tools)
 
 
@@ -133,13 +139,17 @@ def write_rows(path: str | os.PathLike[str], lines: Iterable[bytes]) -> int:
 
 
 def generated_rows(
-    environment: type[Environment], split: str, count: int | None = None, seed: int = 0
+    environment: type[Environment],
+    split: str,
+    count: int | None = None,
+    seed: int = 0,
+    settings: Mapping[str, Any] | None = None,
 ) -> Iterator[Row]:
     """What `rows` yields, at most `count`; raises `RowError` for an unknown split or a standard size without end."""
     _known_split(split, _splits_of(environment))
     if count is not None and count < 0:
         raise RowError(f"a count of rows cannot be negative, got {count}")
-    rows = _drawn(environment, split, count, seed)
+    rows = _drawn(environment, split, count, seed, accepted(environment.rows, settings or {}))
     if count is not None:
         yield from islice(rows, count)
         return
@@ -152,10 +162,12 @@ def generated_rows(
         yield row
 
 
-def _drawn(environment: type[Environment], split: str, count: int | None, seed: int) -> Iterator[Row]:
+def _drawn(
+    environment: type[Environment], split: str, count: int | None, seed: int, settings: Mapping[str, Any]
+) -> Iterator[Row]:
     """What the author's `rows` yields; what it raises instead, as a `RowError`."""
     try:
-        for row in environment.rows(split, count, seed):
+        for row in environment.rows(split, count, seed, **settings):
             if not isinstance(row, Row):
                 raise RowError(f"{environment.name}: `rows` yields Row objects, not {type(row).__name__}")
             yield row
@@ -201,9 +213,15 @@ class RowSource:
     A file is one split, named after the file where that is a split's name (`eval.jsonl`), else "train".
     """
 
-    def __init__(self, environment_class: type[Environment], rows_file: str | os.PathLike[str] | None = None) -> None:
-        self._environment = environment_class
+    def __init__(
+        self,
+        environment_class: type[Environment],
+        rows_file: str | os.PathLike[str] | None = None,
+        settings: Mapping[str, Any] | None = None,
+    ) -> None:
+        self._environment, self._settings = environment_class, settings or {}
         self._file = None if rows_file is None else Path(rows_file)
+        self.summary = ""  # of the file, once it is read
         self._loaded: dict[str, tuple[Row, ...]] = {}
         self._lock = Lock()
         own = _splits_of(environment_class)
@@ -240,10 +258,13 @@ class RowSource:
 
     def _load(self, split: str) -> tuple[Row, ...]:
         if self._file is None:
-            rows = tuple(generated_rows(self._environment, split))
+            rows = tuple(generated_rows(self._environment, split, settings=self._settings))
             place = f"{self._environment.name}: split {split!r}"
         else:
-            rows, place = tuple(read_rows(self._file)), str(self._file)
+            make_reader = self._environment.row_reader
+            reader = make_reader(**accepted(make_reader, self._settings))
+            rows, place = tuple(read_rows(self._file, reader)), str(self._file)
+            self.summary = reader.summary()
         if not rows:
             raise RowError(f"{place} has no rows")
         return rows

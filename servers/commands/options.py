@@ -12,7 +12,8 @@ import typer
 from rich.console import Console
 
 from ..catalog import Served, find, installed
-from ..environment import DefinitionError
+from ..environment import DefinitionError, Environment
+from ..settings import load_function
 from ..types import RowError
 
 errors = Console(stderr=True, highlight=False, soft_wrap=True, emoji=False)
@@ -29,18 +30,22 @@ def environment_names(incomplete: str) -> list[str]:
     return [name for name in installed() if name.startswith(incomplete)]
 
 
-def read_served(names: Sequence[str], settings: Iterable[str] = (), rows: Iterable[str] = ()) -> list[Served]:
+def read_served(
+    names: Sequence[str], settings: Iterable[str] = (), rows: Iterable[str] = (), tools: Iterable[str] = ()
+) -> list[Served]:
     """The environments of a command line; ends the command where one cannot be served."""
     if str(Path.cwd()) not in sys.path:
         sys.path.insert(0, str(Path.cwd()))  # `package.module:Class` beside the person who calls
     given = _by_environment(settings, names, "--set key=value")
     files = _by_environment(rows, names, "--rows FILE", plain=True)
+    functions = _tools_by_environment(tools, names)
     made = []
     for name in names:
         values = {key: _value(text) for key, text in given.get(name, {}).items()}
         file = files.get(name, {}).get("")
         try:
-            served = Served(find(name), values, Path(file) if file else None)
+            environment = with_tools(find(name), functions.get(name, ()))
+            served = Served(environment, values, Path(file) if file else None)
             for split in served.rows.splits if file else ():
                 served.rows.count(split)
         except (DefinitionError, RowError, OSError) as error:
@@ -49,6 +54,26 @@ def read_served(names: Sequence[str], settings: Iterable[str] = (), rows: Iterab
             stop(f"two environments are called {served.name!r}; give one a `name` of its own")
         made.append(served)
     return made
+
+
+def with_tools(environment: type[Environment], targets: Sequence[str]) -> type[Environment]:
+    """The environment with plain functions as further tools, each named as `module:function` or `file.py:function`."""
+    if not targets:
+        return environment
+    functions = [load_function(target) for target in targets]
+    body = {"name": environment.name, "tools": (*environment.tools, *functions), "__doc__": environment.__doc__}
+    return type(environment.__name__, (environment,), body)
+
+
+def _tools_by_environment(items: Iterable[str], names: Sequence[str]) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for item in items:
+        name, _, target = _split(item, names, plain=True)
+        if name is None and len(names) > 1:
+            stop(f"--tools {item!r}: say for which environment: {names[0]}={item}")
+        place, _, functions = target.rpartition(":")
+        found.setdefault(name or names[0], []).extend(f"{place}:{function}" for function in functions.split(","))
+    return found
 
 
 def _by_environment(

@@ -49,6 +49,13 @@ def serve(
     settings: Annotated[
         list[str], typer.Option("--set", metavar="[ENV:]KEY=VALUE", help="A constructor argument; repeatable.")
     ] = [],  # noqa: B006
+    tools: Annotated[
+        list[str],
+        typer.Option(
+            metavar="[ENV=]MODULE:FUNCTION",
+            help="Offer a plain function as a tool, too: module:fn, file.py:fn or file.py:fn1,fn2; repeatable.",
+        ),
+    ] = [],  # noqa: B006
     max_sessions: Annotated[int, typer.Option(help="Live sessions at once.", min=1)] = 1024,
     idle_timeout: Annotated[float, typer.Option(help="Seconds without a call before a session expires.")] = 600.0,
     queue_timeout: Annotated[float, typer.Option(help="Seconds a seed waits for a free place before 503.")] = 45.0,
@@ -74,7 +81,7 @@ def serve(
         stop("--workers above 1 needs a session store that processes share, which is not there yet; serve with 1")
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     logging.getLogger("mcp").setLevel(logging.WARNING)  # it tells of every start, twice an environment
-    served = read_served(environments, settings, rows)
+    served = read_served(environments, settings, rows, tools)
     limits = Limits(
         max_sessions, _positive(idle_timeout, "--idle-timeout"), queue_timeout, _positive(lifetime, "--lifetime")
     )
@@ -202,6 +209,8 @@ def _announce(served: list[Served], listening: socket.socket, limits: Limits) ->
         logger.warning("port %d is where prime-rl's router listens; if both run here, choose another", port)
     for item in served:
         logger.info("%s: tools %s", item.name, ", ".join(tool.name for tool in item.tools) or "none")
+        if item.rows.summary:
+            logger.info("  %s", item.rows.summary)
         for wire, path in WIRES.items():
             logger.info("  %-8s %s/%s/%s", wire, base, item.name, path)
     logger.info(

@@ -52,7 +52,8 @@ def expected_letter(expected_answer: str, options: Options | None) -> str:
         return expected_answer.strip().upper()
     same = [letter for letter, text in letters.items() if text and _folded(text) == _folded(expected_answer)]
     if len(same) != 1:
-        raise RowError(f"the expected answer {expected_answer!r:.60} is none of the options {', '.join(letters)}")
+        named = "A to Z (the row has no `options`)" if options is None else ", ".join(letters)
+        raise RowError(f"the expected answer {expected_answer!r:.60} is none of the options {named}")
     return same[0]
 
 

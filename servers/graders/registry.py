@@ -13,7 +13,6 @@ our failure, never a score.
 
 from __future__ import annotations
 
-import importlib
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,7 +20,7 @@ from difflib import get_close_matches
 from typing import Any, TypeVar
 
 from ..environment import DefinitionError
-from ..failures import told
+from ..settings import load_function
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -98,17 +97,8 @@ def find(name: str) -> Grader:
 
 
 def load(target: str, name: str = "") -> Grader:
-    """A grader as `package.module:function`. Only a server's settings may name one that way, never a row."""
-    module_name, _, function_name = target.partition(":")
-    try:
-        function = getattr(importlib.import_module(module_name), function_name, None)
-    except DefinitionError:
-        raise
-    except (Exception, SystemExit) as error:  # the boundary of somebody's module
-        raise DefinitionError(f"grader {target}: importing {module_name!r} failed: {told(error)}") from error
-    if not callable(function):
-        raise DefinitionError(f"grader {target}: module {module_name} has no function {function_name!r}")
-    return Grader.of(name or function_name, function)
+    """A grader as `module:function` or `file.py:function`. Only a server's settings name one so, never a row."""
+    return Grader.of(name or target.rpartition(":")[2], load_function(target))
 
 
 def unknown(name: Any, known: Sequence[str]) -> str:

@@ -181,7 +181,8 @@ class Router:
             return f"grader {grader.name!r} needs {RESOURCES[name]}"
         has = ", ".join(key for key in row.data if key != VERIFIER) or "no column"
         tried = self.columns.get(name, ())
-        also = f" (or {', '.join(other for other in tried if other != name)})" if len(tried) > 1 else ""
+        others = [other for other in tried if other != name]
+        also = f" (or {', '.join(others)})" if others else ""
         return f"grader {grader.name!r} needs {name!r}{also}, as a column or as its argument; the row has: {has}"
 
 

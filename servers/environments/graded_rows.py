@@ -1,0 +1,127 @@
+"""Rows that people bring: NeMo Gym rows, or lines with a prompt column and an answer column."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from ..graders import Router
+from ..graders.numbers import NotNumeric, TooLarge, read
+from ..graders.routing import METADATA, VERIFIER
+from ..row_reader import RowReader
+from ..types import PARAMS_KEY, Message, Row, RowError
+
+#: Columns that hold the prompt, the first that a line has.
+PROMPT_COLUMNS = ("prompt", "question", "problem", "query", "instruction", "task", "input", "messages")
+MAX_SHOWN = 6
+
+
+class GradedReader(RowReader):
+    """Reads lines of either form, and checks that each could be graded."""
+
+    def __init__(self, router: Router, tools: Iterable[str], prompt: str = "", system: str = "") -> None:
+        self._router, self._tools, self._system = router, frozenset(tools), system
+        self._columns = (prompt,) if prompt else PROMPT_COLUMNS
+        self._prompts: Counter[str] = Counter()
+        self._answers: Counter[str] = Counter()
+        self._graders: Counter[str] = Counter()
+
+    def read(self, raw: Any) -> Row:
+        """The row. Raises `RowError` that says which columns it has, and the fix."""
+        if not isinstance(raw, Mapping):
+            raise RowError(f"a row is a JSON object, got {type(raw).__name__}")
+        row = Row.from_json(raw) if PARAMS_KEY in raw else self._from_columns(raw)
+        if not row.prompt:
+            raise RowError("the prompt is empty")
+        missing = [tool.name for tool in row.tools or () if tool.name not in self._tools]
+        if missing:
+            raise RowError(
+                f"the row offers the tool {missing[0]!r}, which nothing here serves: --tools FILE.py:FUNCTION"
+            )
+        self._check(row)
+        return row
+
+    def _from_columns(self, raw: Mapping[str, Any]) -> Row:
+        column = next((name for name in self._columns if raw.get(name) not in (None, "", [])), None)
+        if column is None:
+            tried = f"column {self._columns[0]!r}" if len(self._columns) == 1 else "prompt column"
+            raise RowError(f"no {tried}: the row has {_listed(raw)}; name one: --set prompt=COLUMN")
+        self._prompts[f"`{column}`"] += 1
+        messages = _messages(raw[column], column)
+        if self._system:
+            messages.insert(0, {"role": "system", "content": self._system})
+        return Row(prompt=messages, data={key: value for key, value in raw.items() if key != column})
+
+    def _check(self, row: Row) -> None:
+        if self._router.default is None and row.data.get(VERIFIER) is None:
+            fits = suggestion(row, self._router.columns["expected_answer"])
+            names = ", ".join(self._router.names())
+            raise RowError(f"no grader is named: --set grader={fits}, or a column `{VERIFIER}`; there are {names}")
+        plan = self._router.plan(row)
+        self._graders[" + ".join(entry.component for entry in plan.entries)] += 1
+        column = answer_column(row, self._router.columns["expected_answer"])
+        if column is not None and any("expected_answer" in entry.fields for entry in plan.entries):
+            self._answers[f"`{column}`"] += 1
+
+    def summary(self) -> str:
+        """Which columns and graders were taken, for how many rows."""
+        rows = sum(self._graders.values())
+        prompts = Counter(self._prompts)
+        prompts[f"`{PARAMS_KEY}`"] += rows - sum(prompts.values())
+        said = [f"{rows:,} rows: prompt from {_counted(prompts)}"]
+        if self._answers:
+            said.append(f"expected answer from {_counted(self._answers)}")
+        said.append(f"graded by {_counted(self._graders)}")
+        return "; ".join(said)
+
+
+def _counted(counter: Counter[str]) -> str:
+    """The names, with how often where there are several."""
+    found = [(name, count) for name, count in counter.most_common() if count]
+    if len(found) == 1:
+        return found[0][0]
+    shown = ", ".join(f"{name} ({count:,})" for name, count in found[:MAX_SHOWN])
+    return shown + (f" and {len(found) - MAX_SHOWN} more" if len(found) > MAX_SHOWN else "")
+
+
+def _listed(raw: Mapping[str, Any]) -> str:
+    return ", ".join(f"`{name}`" for name in raw) or "no columns"
+
+
+def _messages(value: Any, column: str) -> list[Message]:
+    """A prompt column's value: a text, or chat messages."""
+    if isinstance(value, str):
+        return [{"role": "user", "content": value}]
+    if isinstance(value, list) and all(isinstance(item, Mapping) and "role" in item for item in value):
+        return [dict(item) for item in value]
+    shown = json.dumps(value, ensure_ascii=False)
+    raise RowError(f"the prompt column `{column}` is a text or a list of chat messages, got {shown:.60}")
+
+
+def answer_column(row: Row, columns: Sequence[str]) -> str | None:
+    """Which column the expected answer is taken from."""
+    inner = row.data.get(METADATA)
+    for column in columns:
+        if row.data.get(column) is not None:
+            return column
+        if isinstance(inner, Mapping) and inner.get(column) is not None:
+            return f"{METADATA}.{column}"
+    return None
+
+
+def suggestion(row: Row, columns: Sequence[str]) -> str:
+    """A grader that would fit the row's answer."""
+    column = answer_column(row, columns)
+    value = row.data.get(column) if column is not None else None
+    if "options" in row.data:
+        return "choice"
+    text = str(value).rpartition("####")[2].strip()
+    try:
+        read(text)
+        return "math"
+    except TooLarge:
+        return "math"
+    except NotNumeric:
+        return "math" if "\\" in text else "qa_match" if value is not None else "NAME"

@@ -1,8 +1,8 @@
 """The backend of a container engine: every slot is a hardened container with a worker as its PID 1.
 
 What holds: no network, a read-only root, no capability and no way to gain one, an unprivileged user, limits of memory
-(swap included), processes and CPU by cgroup, system calls refused by `docker_profile.py`, no IPC with others, one /tmp with a
-size and a number of files, no log. The engine is Docker, or Podman by its socket (same API; not run in our tests).
+(swap included), processes and CPU by cgroup, system calls refused by `docker_profile.py`, no IPC with others, one /tmp
+with a size and a number of files, no log. The engine is Docker, or Podman by its socket (same API; our tests run Docker).
 The engine's socket is root on its host: whoever may reach it owns the machine.
 
 A container ends with the connection that feeds its worker. Those that outlived their process all the same are found by
@@ -16,10 +16,10 @@ import importlib
 import logging
 import os
 import socket
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
+from urllib.parse import urlsplit
 
 from .demultiplex import streams
 from .docker_profile import docker_profile
@@ -28,7 +28,6 @@ from .jobs import Limits, SandboxUnavailable
 from .slots import Slot
 
 logger = logging.getLogger("gymwire.sandbox")
-T = TypeVar("T")
 IMAGE = "python:3.12-slim"
 LABEL = "gymwire.sandbox"
 NOBODY = 65534
@@ -139,9 +138,8 @@ def _client() -> tuple[Any, Any]:
     errors = importlib.import_module("docker.errors")
     where = address()
     try:
-        api = docker.APIClient(
-            **{**docker.utils.kwargs_from_env(), "base_url": where}, version="auto", timeout=API_TIMEOUT_S
-        )
+        options = {**docker.utils.kwargs_from_env(), "base_url": where, "version": "auto", "timeout": API_TIMEOUT_S}
+        api = docker.APIClient(**options)
         api.ping()
     except (errors.DockerException, OSError) as error:
         raise SandboxUnavailable(
@@ -162,6 +160,21 @@ def address() -> str:
         Path("/run/podman/podman.sock"),
     )
     return f"unix://{next((path for path in usual if path.exists()), usual[0])}"
+
+
+def engine_answers() -> bool:
+    """Whether an engine listens at `address`; asked without the SDK, which may be missing."""
+    where = urlsplit(address())
+    try:
+        if where.scheme == "unix":
+            with socket.socket(socket.AF_UNIX) as connection:
+                connection.settimeout(API_TIMEOUT_S)
+                connection.connect(where.path)
+                connection.sendall(b"GET /_ping HTTP/1.0\r\nHost: engine\r\n\r\n")
+                return b" 200 " in connection.recv(100)
+        return bool(where.hostname)  # a remote engine that somebody named: asked when it is opened
+    except OSError:
+        return False
 
 
 def _sentence(error: BaseException) -> str:

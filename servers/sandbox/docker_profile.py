@@ -1,7 +1,7 @@
 """The system calls that a container may not make, as the JSON text of a seccomp profile that the engines take.
 
-A profile of one's own takes the place of the engine's, so it names what that refuses as well: everything in `seccomp.py`,
-which bubblewrap refuses too, and what follows. Without capabilities most of it would fail anyway.
+A profile of one's own takes the place of the engine's, so it names what that refuses as well: everything in
+`seccomp.py`, which bubblewrap refuses too, and what follows. Without capabilities most of it would fail anyway.
 """
 
 from __future__ import annotations
@@ -13,14 +13,68 @@ from typing import Any
 from .seccomp import NEW_NAMESPACES, REFUSED
 
 #: Administration, old calls, NUMA, and shared memory and queues that outlive the processes of a job.
-ALSO_REFUSED = (
-    "clock_adjtime clock_adjtime64 clock_settime clock_settime64 adjtimex settimeofday stime create_module get_kernel_syms "
-    "query_module get_mempolicy set_mempolicy mbind move_pages migrate_pages ioperm iopl lookup_dcookie nfsservctl "
-    "personality sysfs _sysctl umount uselib ustat vm86 vm86old vhangup chroot mknod mknodat sethostname setdomainname "
-    "fanotify_init fanotify_mark pidfd_send_signal process_madvise process_mrelease landlock_create_ruleset "
-    "shmget shmat shmctl shmdt semget semop semctl semtimedop semtimedop_time64 msgget msgsnd msgrcv msgctl "
-    "mq_open mq_unlink mq_timedsend mq_timedreceive mq_notify mq_getsetattr"
-).split()
+ALSO_REFUSED = frozenset(
+    {
+        "clock_adjtime",
+        "clock_adjtime64",
+        "clock_settime",
+        "clock_settime64",
+        "adjtimex",
+        "settimeofday",
+        "stime",
+        "create_module",
+        "get_kernel_syms",
+        "query_module",
+        "get_mempolicy",
+        "set_mempolicy",
+        "mbind",
+        "move_pages",
+        "migrate_pages",
+        "ioperm",
+        "iopl",
+        "lookup_dcookie",
+        "nfsservctl",
+        "personality",
+        "sysfs",
+        "_sysctl",
+        "umount",
+        "uselib",
+        "ustat",
+        "vm86",
+        "vm86old",
+        "vhangup",
+        "chroot",
+        "mknod",
+        "mknodat",
+        "sethostname",
+        "setdomainname",
+        "fanotify_init",
+        "fanotify_mark",
+        "pidfd_send_signal",
+        "process_madvise",
+        "process_mrelease",
+        "landlock_create_ruleset",
+        "shmget",
+        "shmat",
+        "shmctl",
+        "shmdt",
+        "semget",
+        "semop",
+        "semctl",
+        "semtimedop",
+        "semtimedop_time64",
+        "msgget",
+        "msgsnd",
+        "msgrcv",
+        "msgctl",
+        "mq_open",
+        "mq_unlink",
+        "mq_timedsend",
+        "mq_timedreceive",
+        "mq_notify",
+        "mq_getsetattr",
+    }
+)
 
 
 def docker_profile() -> str:

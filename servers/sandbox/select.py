@@ -1,0 +1,114 @@
+"""Which sandbox a process has, and the one pool of it that all its environments share."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from .docker import IMAGE, Docker, engine_answers
+from .jobs import Limits, Sandbox, SandboxUnavailable
+from .pool import Pool
+from .slots import Launcher
+
+logger = logging.getLogger("gymwire.sandbox")
+BACKENDS = ("docker", "bubblewrap", "subprocess")
+#: The most that one job may ask for, in every backend.
+CEILING = Limits(
+    wall_s=600.0, cpu_s=600.0, memory_mb=1024, processes=128, output_bytes=4_194_304, files_bytes=67_108_864
+)
+UNSAFE = "the subprocess backend isolates nothing: only --allow-unsafe-sandbox permits it, for programs of your own"
+NOTHING = "no sandbox is to be had here: start a container engine (or name it in DOCKER_HOST), or install bubblewrap"
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What an operator says of the sandbox. `backend` "" takes docker where an engine answers, else bubblewrap."""
+
+    backend: str = ""
+    image: str = IMAGE
+    slots: int = 0  # 0: one for each processor, at least two
+    url: str = ""  # of a `gymwire sandbox serve`, instead of a pool here
+    token_file: Path | None = None
+    allow_unsafe: bool = False
+
+
+class Opened(Sandbox, Protocol):
+    """A sandbox with a beginning and an end."""
+
+    async def open(self) -> None: ...
+
+    async def close(self) -> None: ...
+
+
+def sandbox_of(choice: Choice) -> Opened:
+    """The chosen sandbox, not opened yet. Raises `SandboxUnavailable` with what to do."""
+    if choice.url:
+        from .remote import RemoteSandbox  # the only way that needs an HTTP client
+
+        return RemoteSandbox(choice.url, choice.token_file)
+    return Pool(launcher_of(choice), choice.slots or max(2, os.cpu_count() or 1))
+
+
+def launcher_of(choice: Choice, ceiling: Limits = CEILING) -> Launcher:
+    """Raises `SandboxUnavailable`. A backend that was asked for is never replaced by another."""
+    name = choice.backend or _usual()
+    if name == "docker":
+        return Docker(ceiling, choice.image)
+    if name == "bubblewrap":
+        from .bubblewrap import Bubblewrap
+
+        return Bubblewrap(ceiling)
+    if name != "subprocess":
+        raise SandboxUnavailable(f"there is no sandbox {name!r}; choose one of {', '.join(BACKENDS)}")
+    if not choice.allow_unsafe:
+        raise SandboxUnavailable(UNSAFE)
+    from .subprocess import Subprocess
+
+    return Subprocess(ceiling)
+
+
+def _usual() -> str:
+    if engine_answers():
+        return "docker"
+    if shutil.which("bwrap"):
+        return "bubblewrap"
+    raise SandboxUnavailable(NOTHING)
+
+
+class SharedSandbox:
+    """The process's sandbox: opened by the first who asks, for everybody."""
+
+    def __init__(self, choice: Choice | None = None) -> None:
+        self.choice = choice or Choice()
+        self._opening: asyncio.Task[Opened] | None = None
+
+    async def get(self) -> Sandbox:
+        """Raises `SandboxUnavailable`; who asks then again, tries again."""
+        if self._opening is None or _failed(self._opening):
+            self._opening = asyncio.get_running_loop().create_task(self._open())
+        return await asyncio.shield(self._opening)
+
+    async def _open(self) -> Opened:
+        made = await asyncio.to_thread(sandbox_of, self.choice)
+        await made.open()
+        logger.info("sandbox: %s", made)
+        return made
+
+    async def close(self) -> None:
+        """End every job. Does nothing where nobody has asked for it."""
+        opening, self._opening = self._opening, None
+        if opening is None:
+            return
+        try:
+            await (await opening).close()
+        except SandboxUnavailable as error:
+            logger.debug("sandbox: %s", error)
+
+
+def _failed(task: asyncio.Task[Opened]) -> bool:
+    return task.done() and (task.cancelled() or task.exception() is not None)

@@ -39,6 +39,7 @@ BUILT_IN: Mapping[str, str] = {
     "exact": "gymwire.servers.graders.text:exact",
     "regex": "gymwire.servers.graders.text:regex",
     "qa_match": "gymwire.servers.graders.text:qa_match",
+    "code": "gymwire.servers.graders.code:code",
     "judge": "gymwire.servers.graders.judge:judge",
     "equivalence": "gymwire.servers.graders.judge:equivalence",
 }

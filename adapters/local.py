@@ -107,6 +107,7 @@ class InProcess(Backend):
     async def close(self) -> None:
         if self._owned:
             await self._sessions.drain(0.0)
+            await self._served.close()
 
 
 def _info(served: Served) -> EnvironmentInfo:

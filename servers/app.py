@@ -178,6 +178,8 @@ class App:
                 await stack.enter_async_context(face.lifespan())
             yield
             await self.sessions.drain(DRAIN_GRACE_S)
+            for item in self.served:
+                await item.close()
 
     async def _health(self) -> Json:
         return {"status": "ok"}

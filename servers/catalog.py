@@ -18,6 +18,8 @@ from pydantic import ValidationError
 from .environment import DefinitionError, Environment, ToolSpec
 from .failures import told
 from .rows import RowSource
+from .sandbox.jobs import Sandbox, SandboxUnavailable
+from .sandbox.select import SharedSandbox
 from .schema import explain
 from .settings import accepted
 from .types import Row, RowError, Tool
@@ -33,13 +35,17 @@ class Served:
         environment: type[Environment],
         settings: Mapping[str, Any] | None = None,
         rows_file: Path | None = None,
+        sandbox: SharedSandbox | None = None,
     ) -> None:
         if environment.verify is Environment.verify:
             raise DefinitionError(f"{environment.__name__} defines no verify: how is an episode scored?")
         self.environment = environment
         self.name = environment.name
         self.settings = dict(settings or {})
+        self.wants_sandbox = "sandbox" in inspect.signature(environment).parameters and "sandbox" not in self.settings
         self._check_settings()
+        self._shared = sandbox or SharedSandbox()
+        self._sandbox: Sandbox | None = None
         self.rows = RowSource(environment, rows_file, self.settings)
         self.specs: Mapping[str, ToolSpec] = environment.tool_specs
         self.tools = tuple(spec.tool for spec in self.specs.values())
@@ -64,13 +70,18 @@ class Served:
         return self.environment.reset is not Environment.reset
 
     async def setup(self) -> None:
-        """Run the environment's `setup`, once, however many ask at the same time."""
+        """Open the sandbox where the environment asks for one, and run its `setup`: once, however many ask.
+
+        Raises `SandboxUnavailable`, and whatever the environment's `setup` raised.
+        """
+        if self.wants_sandbox and self._sandbox is None:
+            self._sandbox = await self._shared.get()
         if self._setup is None:
             self._setup = asyncio.ensure_future(self._run_setup())
         await asyncio.shield(self._setup)
 
     async def _run_setup(self) -> None:
-        made = self.environment.setup(**accepted(self.environment.setup, self.settings))
+        made = self.environment.setup(**accepted(self.environment.setup, self._arguments()))
         if inspect.isawaitable(made):
             await made
 
@@ -81,11 +92,21 @@ class Served:
             await asyncio.to_thread(lambda: [self.rows.count(split) for split in self.rows.splits])
         except RowError as error:
             raise DefinitionError(str(error)) from error
+        except SandboxUnavailable as error:
+            raise DefinitionError(f"{self.name} needs a sandbox: {error}") from error
         except Exception as error:  # the boundary of an author's `setup`
             raise DefinitionError(f"{self.name}: `setup` failed: {told(error)}") from error
 
+    async def close(self) -> None:
+        """Let go of the sandbox, if this environment has opened it. Its sessions have ended before."""
+        self._sandbox = None
+        await self._shared.close()
+
     def make(self) -> Environment:
-        return self.environment(**self.settings)
+        return self.environment(**self._arguments())
+
+    def _arguments(self) -> Mapping[str, Any]:
+        return self.settings if self._sandbox is None else {**self.settings, "sandbox": self._sandbox}
 
     def check_data(self, row: Row) -> Any:
         """The row's task data as the environment's `Data`. Raises `RowError` that names the field."""
@@ -121,7 +142,7 @@ class Served:
                 known = ", ".join(parameters) or "none"
                 raise DefinitionError(f"{self.name} takes no setting {key!r}; it takes: {known}")
         for parameter in parameters.values():
-            if parameter.default is parameter.empty and parameter.name not in self.settings:
+            if parameter.default is parameter.empty and parameter.name not in {*self.settings, "sandbox"}:
                 if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
                     continue
                 raise DefinitionError(f"{self.name} needs --set {parameter.name}=VALUE")

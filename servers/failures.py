@@ -11,6 +11,7 @@ import logging
 import traceback
 from collections.abc import Callable
 
+from .sandbox.jobs import SandboxUnavailable
 from .types import Failure, FailureKind, Stage
 
 logger = logging.getLogger("gymwire.failures")
@@ -48,6 +49,8 @@ def _kind(error: BaseException, environment: str, stage: Stage) -> str:
     if isinstance(error, SessionFailure):
         kind = one_line(str(error.kind), MAX_KIND_CHARACTERS)
         return kind if kind in PUBLIC_KINDS or ":" in kind else f"{environment}:{kind}"
+    if isinstance(error, SandboxUnavailable):
+        return FailureKind.PROVIDER_UNAVAILABLE
     if stage is Stage.VERIFY:
         return FailureKind.VERIFIER_ERROR
     if isinstance(error, ToolTimeout):
@@ -59,7 +62,7 @@ def _reason(error: BaseException) -> str:
     if isinstance(error, asyncio.CancelledError):
         return "cancelled"
     text = message_of(error)
-    return one_line(text if isinstance(error, SessionFailure | ToolTimeout | BadReward) else _named(error, text))
+    return one_line(text if isinstance(error, _SAID_IN_FULL) else _named(error, text))
 
 
 def _named(error: BaseException, text: str) -> str:
@@ -87,7 +90,7 @@ def one_line(text: str, limit: int = MAX_REASON_CHARACTERS) -> str:
 
 
 #: What the reason says in full: a traceback would show our own code alone.
-_SAID_IN_FULL = (SessionFailure, ToolTimeout, BadReward)
+_SAID_IN_FULL = (SessionFailure, ToolTimeout, BadReward, SandboxUnavailable)
 
 
 class FailureLog:

@@ -13,6 +13,7 @@ from rich.console import Console
 
 from ..catalog import Served, find, installed
 from ..environment import DefinitionError, Environment
+from ..sandbox.select import SharedSandbox
 from ..settings import load_function
 from ..types import RowError
 
@@ -31,7 +32,11 @@ def environment_names(incomplete: str) -> list[str]:
 
 
 def read_served(
-    names: Sequence[str], settings: Iterable[str] = (), rows: Iterable[str] = (), tools: Iterable[str] = ()
+    names: Sequence[str],
+    settings: Iterable[str] = (),
+    rows: Iterable[str] = (),
+    tools: Iterable[str] = (),
+    sandbox: SharedSandbox | None = None,
 ) -> list[Served]:
     """The environments of a command line; ends the command where one cannot be served."""
     if str(Path.cwd()) not in sys.path:
@@ -45,7 +50,7 @@ def read_served(
         file = files.get(name, {}).get("")
         try:
             environment = with_tools(find(name), functions.get(name, ()))
-            served = Served(environment, values, Path(file) if file else None)
+            served = Served(environment, values, Path(file) if file else None, sandbox)
             for split in served.rows.splits if file else ():
                 served.rows.count(split)
         except (DefinitionError, RowError, OSError) as error:

@@ -21,7 +21,10 @@ from ..auth import LOOPBACK, Guard, TokenError, read_tokens
 from ..catalog import Served
 from ..environment import DefinitionError
 from ..faces import mcp
+from ..sandbox.docker import IMAGE
+from ..sandbox.select import Choice, SharedSandbox
 from ..sessions import Limits, Sessions
+from . import sandbox_options as sandboxes
 from .options import environment_names, read_served, stop
 
 logger = logging.getLogger("gymwire.serve")
@@ -74,6 +77,12 @@ def serve(
         ),
     ] = [],  # noqa: B006
     insecure: Annotated[bool, typer.Option("--insecure", help="Listen beyond loopback without a token.")] = False,
+    sandbox: sandboxes.Backend = "",
+    sandbox_image: sandboxes.Image = IMAGE,
+    sandbox_slots: sandboxes.Slots = 0,
+    sandbox_url: sandboxes.Url = "",
+    sandbox_token_file: sandboxes.TokenFile = None,
+    allow_unsafe_sandbox: sandboxes.Unsafe = False,
     workers: Annotated[int, typer.Option(help="Processes; more than one is not there yet.", min=1)] = 1,
 ) -> None:
     """Serve environments on NeMo Gym, OpenEnv and MCP: one process, one port."""
@@ -81,7 +90,8 @@ def serve(
         stop("--workers above 1 needs a session store that processes share, which is not there yet; serve with 1")
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     logging.getLogger("mcp").setLevel(logging.WARNING)  # it tells of every start, twice an environment
-    served = read_served(environments, settings, rows, tools)
+    choice = Choice(sandbox, sandbox_image, sandbox_slots, sandbox_url, sandbox_token_file, allow_unsafe_sandbox)
+    served = read_served(environments, settings, rows, tools, SharedSandbox(choice))
     limits = Limits(
         max_sessions, _positive(idle_timeout, "--idle-timeout"), queue_timeout, _positive(lifetime, "--lifetime")
     )
@@ -89,7 +99,10 @@ def serve(
     if stdio:
         if len(served) != 1:
             stop("--stdio serves one environment")
-        asyncio.run(mcp.serve_stdio(sessions, served[0]))
+        try:
+            asyncio.run(mcp.serve_stdio(sessions, served[0]))
+        except DefinitionError as error:
+            stop(str(error))
         return
     guard = _guard(host, token_file, allow_host, insecure)
     app = App(served, sessions, guard=guard, masked_as_error=masked_as_error)

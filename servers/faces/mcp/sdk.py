@@ -101,13 +101,14 @@ def _with_codes(send: Send) -> Send:
 
 async def serve_stdio(sessions: Sessions, served: Served) -> None:
     """Serve one environment over stdin and stdout, without a session header, until stdin ends."""
-    await served.setup()
+    await served.prepare()
     server = server_of(McpTools(sessions, served))
     try:
         async with stdio_server() as (reading, writing):
             await server.run(reading, writing, server.create_initialization_options())
     finally:
         await sessions.drain()
+        await served.close()
 
 
 class _Handlers:

@@ -1,0 +1,35 @@
+"""The options by which commands choose a sandbox."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ..sandbox.select import BACKENDS
+
+Backend = Annotated[
+    str,
+    typer.Option(
+        "--sandbox",
+        metavar="|".join(BACKENDS),
+        help="Where programs run, for environments that run some. Default: docker where an engine answers, "
+        "else bubblewrap.",
+    ),
+]
+Image = Annotated[
+    str, typer.Option("--sandbox-image", help="The docker backend's image; any with Python 3.8 or later.")
+]
+Slots = Annotated[
+    int,
+    typer.Option("--sandbox-slots", help="Programs at once; 0: one for each processor, at least two.", min=0),
+]
+Url = Annotated[str, typer.Option("--sandbox-url", help="Use the sandbox of a `gymwire sandbox serve` at this URL.")]
+TokenFile = Annotated[
+    Path | None, typer.Option("--sandbox-token-file", help="The token for --sandbox-url, on the file's first line.")
+]
+Unsafe = Annotated[
+    bool,
+    typer.Option("--allow-unsafe-sandbox", help="Permit the subprocess backend: limits, but no isolation at all."),
+]

@@ -19,6 +19,8 @@ from .terminal import Terminal
 
 #: What TRL logs at the end of training, which belongs to no step.
 SUMMARY = "train_runtime"
+#: How transformers names the figures of an evaluation; trackers show them as eval/...
+EVAL = "eval_"
 
 
 class Watch(TrainerCallback):
@@ -59,17 +61,21 @@ class Watch(TrainerCallback):
     ) -> None:
         self.terminal.begin(state.global_step, state.max_steps)
         self.moment = Moment.now(self.progress)
-        if state.global_step == 0:
+        self._evaluated = self.share.gather(self._last_evaluation())[0]
+        if state.global_step == 0 or state.global_step >= state.max_steps:
             self._evaluate(state)
         self.clock.split()
 
     def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
         self.moment = Moment.now(self.progress)
-        if args.eval_steps and args.eval_steps >= 1 and state.global_step % int(args.eval_steps) == 0:
+        asked = any(self.share.gather(self.interruption.asked is not None))
+        wanted = args.eval_steps and args.eval_steps >= 1 and state.global_step % int(args.eval_steps) == 0
+        # The last one, too, comes here: when training has ended, trackers are closed.
+        if wanted or (control.should_training_stop and not asked):
             due = control.should_log
             self._evaluate(state)
             control.should_log = due  # the evaluation's own line is no line of the step
-        if any(self.share.gather(self.interruption.asked is not None)) and self.geometry.is_boundary(state.global_step):
+        if asked and self.geometry.is_boundary(state.global_step):
             control.should_save = control.should_training_stop = True
         if control.should_save:
             control.should_log = True
@@ -92,7 +98,8 @@ class Watch(TrainerCallback):
             self.manifest.content["summary"] = dict(logs)
             return
         line = {"step": state.global_step, **logs}
-        if any(key.startswith("eval/") for key in logs):
+        if any(key.startswith(EVAL) for key in logs):
+            line = {key.replace(EVAL, "eval/", 1) if key.startswith(EVAL) else key: line[key] for key in line}
             self.log.write(line)
             self.terminal.evaluation(line)
             return
@@ -108,8 +115,6 @@ class Watch(TrainerCallback):
     def on_train_end(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
-        if self.interruption.asked is None:
-            self._evaluate(state)
         self.terminal.end()
 
     # ---- details
@@ -121,7 +126,11 @@ class Watch(TrainerCallback):
         with self.clock.timing("eval"):
             figures = self.evaluate()
         assert self.trainer is not None
-        Trainer.log(self.trainer, dict(figures))
+        Trainer.log(self.trainer, {key.replace("eval/", EVAL, 1): value for key, value in figures.items()})
+
+    def _last_evaluation(self) -> int | None:
+        """The step whose evaluation the log has already."""
+        return max((line["step"] for line in self.log.lines() if "eval/reward" in line), default=None)
 
     def _tell_trackers(self) -> None:
         """Our counts beside TRL's metrics: its own log averages them over the logged steps."""

@@ -2,8 +2,8 @@
 
 What holds: no network, a read-only root, no capability and no way to gain one, an unprivileged user, limits of memory
 (swap included), processes and CPU by cgroup, system calls refused by `docker_profile.py`, no IPC with others, one /tmp
-with a size and a number of files, no log. The engine is Docker, or Podman by its socket (same API; our tests run Docker).
-The engine's socket is root on its host: whoever may reach it owns the machine.
+with a size and a number of files, no log. The engine is Docker, or Podman by its socket (same API; our tests run
+Docker). The engine's socket is root on its host: whoever may reach it owns the machine.
 
 A container ends with the connection that feeds its worker. Those that outlived their process all the same are found by
 their label at the next start, and removed if that process is of this machine and gone.
@@ -25,6 +25,7 @@ from .demultiplex import streams
 from .docker_profile import docker_profile
 from .frames import MAX_STDIN_BYTES, MEGABYTE, SOURCE
 from .jobs import Limits, SandboxUnavailable
+from .seccomp import program
 from .slots import Slot
 
 logger = logging.getLogger("gymwire.sandbox")
@@ -45,6 +46,7 @@ class Docker:
 
     def __init__(self, ceiling: Limits, image: str = IMAGE, cpus: float = 1.0) -> None:
         self.ceiling, self.image, self._cpus = ceiling, image, cpus
+        self._machine = ""
         self._api: Any = None
         self._errors: Any = None
 
@@ -53,7 +55,8 @@ class Docker:
         self._api, self._errors = _client()
         engine = await self._ask("version")
         logger.info("sandbox: %s %s", engine.get("Platform", {}).get("Name") or "engine", engine["Version"])
-        self._cpus = min(self._cpus, (await self._ask("info"))["NCPU"])
+        about = await self._ask("info")
+        self._cpus, self._machine = min(self._cpus, about["NCPU"]), about["Architecture"]
         if not await self._ask("images", self.image):
             raise SandboxUnavailable(f"the image {self.image} is not on this engine: `docker pull {self.image}`")
         await self._reap()
@@ -79,7 +82,8 @@ class Docker:
         return {
             "image": self.image,
             "entrypoint": ["python3", "-I", "-S", "-c", SOURCE.read_text()],
-            "command": [],
+            # Its filter refuses the jobs what the profile must leave to the worker: files of memory.
+            "command": ["/tmp", "0", program(self._machine).hex()],
             "user": f"{NOBODY}:{NOBODY}",
             "working_dir": "/tmp",
             "stdin_open": True,  # and closed with the connection: then the worker ends
@@ -101,7 +105,10 @@ class Docker:
             "mem_limit": memory,
             "memswap_limit": memory,
             "nano_cpus": int(self._cpus * 1e9),
-            "tmpfs": {"/tmp": f"{tmp},size={limits.files_bytes + MEGABYTE},nr_inodes={TMP_FILES}"},
+            "tmpfs": {
+                "/tmp": f"{tmp},size={limits.files_bytes + MEGABYTE},nr_inodes={TMP_FILES}",
+                "/dev/mqueue": "ro,size=4k,nr_inodes=1",  # else names of queues are left for later jobs to read
+            },
             "log_config": {"Type": "none"},
             "init": False,  # a job could kill the worker if that were not PID 1
             "auto_remove": True,

@@ -58,7 +58,7 @@ REFUSED: dict[str, tuple[int, int]] = {
     "quotactl": (179, 60),
     "syslog": (103, 116),
 }
-#: Refused where no cgroup counts the memory of files that have no name.
+#: Refused to jobs alone, for the worker makes their stdin of it: memory that no limit of one job counts.
 UNCOUNTED: dict[str, tuple[int, int]] = {"memfd_create": (319, 279)}
 #: Machine -> its column above, its AUDIT_ARCH number, and its numbers of clone, clone3 and prlimit64.
 MACHINES = {"x86_64": (0, 0xC000003E, 56, 435, 302), "aarch64": (1, 0xC00000B7, 220, 435, 261)}

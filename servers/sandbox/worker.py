@@ -1,12 +1,13 @@
 """The one program that runs jobs, in every backend: usually PID 1 of a container or of a name space, standard library
 only, Python 3.8 or later, Linux.
 
-    python -I -S worker.py [ROOT [nproc]]        or: python -I -S -c SOURCE [ROOT [nproc]]
+    python -I -S worker.py [ROOT [PROCESSES [REFUSED]]]        or: python -I -S -c SOURCE [...]
 
 It speaks binary frames over its stdin and stdout, and runs one job at a time. A Python job is a fork of this
 interpreter, which is warm; anything else is executed. `ROOT` (default /tmp) is the one place to write; jobs run in a
 folder of it, and after each job all of it is emptied and every process ended, or the worker ends and is replaced.
-`nproc`: the slot has a user of its own, so that RLIMIT_NPROC can bound its processes; without it a cgroup must.
+PROCESSES bounds the processes of a slot whose user is no other slot's (RLIMIT_NPROC); where it is missing or 0, a
+cgroup must. REFUSED is a filter of system calls that every job gets, in hexadecimal (`seccomp.py`).
 
 Jobs have the worker's user, so this protects it and the jobs after them:
 - It is not dumpable: its memory and its descriptors cannot be reached through /proc or ptrace.
@@ -56,7 +57,8 @@ TICK_S = 0.05  # between two looks at what a job uses
 MAX_PENDING_STDIN = 16 << 20
 MAX_OPEN_FILES = 256
 FOLDER = "job"  # of ROOT: where jobs run
-PR_SET_DUMPABLE, PR_SET_CHILD_SUBREAPER = 4, 36
+PR_SET_DUMPABLE, PR_SET_SECCOMP, PR_SET_CHILD_SUBREAPER, PR_SET_NO_NEW_PRIVS = 4, 22, 36, 38
+SECCOMP_MODE_FILTER = 2
 SYS_PIDFD_OPEN = 434  # Python 3.8 has no name for it
 
 #: Imported once here, so that jobs need not: most programs want some of them.
@@ -296,6 +298,8 @@ class Herd:
             try:
                 with open(f"/proc/{pid}/smaps_rollup", "rb") as file:
                     total += next(int(line.split()[1]) for line in file if line.startswith(b"Pss:")) * 1024
+            except PermissionError:  # it does not let itself be looked into: what it shares is counted as its own
+                total += _resident(pid)
             except (OSError, StopIteration):
                 continue
         return total
@@ -303,6 +307,14 @@ class Herd:
 
 PAGE = os.sysconf("SC_PAGE_SIZE")
 TICKS = os.sysconf("SC_CLK_TCK")
+
+
+def _resident(pid):
+    try:
+        with open(f"/proc/{pid}/statm", "rb") as file:
+            return int(file.read().split()[1]) * PAGE
+    except (OSError, IndexError):
+        return 0
 
 
 def _children(pid):
@@ -447,10 +459,10 @@ class Run:
         memory, cpu, threads = herd.usage()
         if cpu + children_cpu() - self.cpu_before > limits.cpu_s:
             self.verdict = TIMEOUT
+        elif threads > limits.processes:  # before the memory: to look into a hundred processes that fork takes seconds
+            self.verdict = CRASHED
         elif memory > limits.memory and herd.share() > limits.memory:
             self.verdict = OUT_OF_MEMORY
-        elif threads > limits.processes:
-            self.verdict = CRASHED
         elif self.worker.written() > limits.files:
             self.verdict = OUTPUT_LIMIT
 
@@ -494,8 +506,9 @@ def children_cpu():
 
 
 class Worker:
-    def __init__(self, root="/tmp", nproc=""):
-        self.root, self.folder, self.nproc = root, os.path.join(root, FOLDER), bool(nproc)
+    def __init__(self, root="/tmp", processes="0", refused=""):
+        self.root, self.folder = root, os.path.join(root, FOLDER)
+        self.processes, self.refused = int(processes), bytes.fromhex(refused)
         self.herd = Herd()
         self.host = Host(*take_streams())
         self.standing = standing()
@@ -609,6 +622,8 @@ def read_file(path, limit):
 def wipe(root):
     """Empty the folder; False where something stays. Folders are made flat first: no depth or name can be too long."""
     try:
+        if os.stat(root).st_mode & stat.S_IRWXU != stat.S_IRWXU:
+            os.chmod(root, 0o700)
         number = 0
         while True:
             entries = list(os.scandir(root))
@@ -670,6 +685,7 @@ class Start:
             names.append(name)
         self._environment()
         self._limit()
+        refuse_calls(self.worker.refused)
         if argv[0] == "python" and len(argv) > 1 and not argv[1].startswith("-"):
             os.close(3)
             return Script(argv, names)
@@ -707,8 +723,8 @@ class Start:
         bounds = {"CPU": (cpu, cpu + 1), "FSIZE": limits.files, "CORE": 0, "NOFILE": MAX_OPEN_FILES}
         # Stacks of threads count as data: room for those it may have, of which it cannot use more than the looks allow.
         bounds["DATA"] = limits.memory + limits.processes * (8 << 20)
-        if self.worker.nproc:
-            bounds["NPROC"] = limits.processes + 1
+        if self.worker.processes:
+            bounds["NPROC"] = self.worker.processes
         for name, bound in bounds.items():
             which = getattr(resource, f"RLIMIT_{name}")
             soft, hard = bound if isinstance(bound, tuple) else (bound, bound)
@@ -726,6 +742,16 @@ def write_file(name, content):
     file = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o755)
     write_all(file, content)
     os.close(file)
+
+
+def refuse_calls(code):
+    if not code:
+        return
+    lines = ctypes.create_string_buffer(code, len(code))
+    program = ctypes.create_string_buffer(struct.pack("@HP", len(code) // 8, ctypes.addressof(lines)))
+    for option in ((PR_SET_NO_NEW_PRIVS, 1, 0), (PR_SET_SECCOMP, SECCOMP_MODE_FILTER, program)):
+        if libc.prctl(*option, 0, 0) != 0:
+            raise OSError(ctypes.get_errno(), "the filter of system calls")
 
 
 def execute(argv):

@@ -27,9 +27,9 @@ _SECRET = """
 import array, os, socket
 word = "RED" + "HERRING-4711"
 kept = [word * 1000, bytearray((word * 1000).encode())]
-for folder in ("/tmp", os.getcwd(), "/dev/shm", "/var/tmp", "/run", os.path.expanduser("~")):
+for folder in ("/tmp", os.getcwd(), "/dev/shm", "/dev/mqueue", "/var/tmp", "/run", os.path.expanduser("~")):
     try:
-        with open(os.path.join(folder, "secret"), "w") as file:
+        with open(os.path.join(folder, word), "w") as file:
             file.write(word * 100)
     except OSError:
         pass
@@ -48,6 +48,8 @@ def search():
         for name in names:
             path = os.path.join(folder, name)
             try:
+                if "".join(halves) in name:
+                    return path
                 if os.path.isfile(path) and "".join(halves).encode() in open(path, "rb").read(1 << 20):
                     return path
             except OSError:

@@ -22,8 +22,8 @@ class Episode:
         self.row = row
         self.env: Any = environment()
         self.env.row, self.env.rng = row, Random(seed)
-        assert environment.Data is not None
-        self.env.data = environment.Data.model_validate(dict(row.data))
+        self.env.data = None if environment.Data is None else environment.Data.model_validate(dict(row.data))
+        self.answer = ""
         _now(self.env.reset(row))
         self.results: list[ToolResult] = []
 
@@ -44,7 +44,7 @@ class Episode:
         return ToolResult(value if isinstance(value, str) else json.dumps(value), done=spec.ends)
 
     def parts(self) -> dict[str, float]:
-        return _now(self.env.verify(Transcript()))
+        return _now(self.env.verify(Transcript([{"role": "assistant", "content": self.answer}])))
 
     def reward(self) -> float:
         return fsum(self.parts().values())
@@ -70,7 +70,8 @@ async def play(environment: type[Environment], row: Row, policy: str, seed: int 
     while True:
         try:
             action = next(script) if result is None else script.send(result)
-        except StopIteration:
+        except StopIteration as stop:
+            episode.answer = stop.value
             break
         assert isinstance(action, Call)
         result = await episode.call(action.name, **action.arguments)

@@ -16,7 +16,10 @@ from gymwire.servers.environments.battery import Battery
 from gymwire.servers.environments.checkout import Checkout
 from gymwire.servers.environments.codebook import Codebook
 from gymwire.servers.environments.counter import Counter
+from gymwire.servers.environments.exam import Exam
+from gymwire.servers.environments.graded import Graded
 from gymwire.servers.environments.ledger import Ledger
+from gymwire.servers.environments.qa_search import QaSearch
 from gymwire.servers.rows import generated_lines, read_rows
 
 DATASETS = Path(__file__).parents[3] / "datasets"
@@ -26,6 +29,9 @@ SIZES = {
     Ledger: {"train": 512, "eval": 128},
     Checkout: {"train": 512, "eval": 128},
     Codebook: {"train": 512, "eval": 128},
+    Graded: {"train": 128, "eval": 64},
+    Exam: {"train": 512, "eval": 128},
+    QaSearch: {"train": 512, "eval": 64},
 }
 ENVIRONMENTS = list(SIZES)
 SPLITS = [(environment, split) for environment in ENVIRONMENTS for split in environment.splits]

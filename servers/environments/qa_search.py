@@ -7,6 +7,7 @@ guess. The reward is that of the grader `qa_match`: one half for an exact match,
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Iterator
 from functools import cache
@@ -50,6 +51,7 @@ def index() -> BM25:
         from bm25s import BM25
     except ModuleNotFoundError:
         raise DefinitionError("qa_search needs bm25s: pip install 'gymwire[search]'") from None
+    logging.getLogger("bm25s").setLevel(logging.WARNING)  # it tells of every index, at a level of its own
     made = BM25()
     made.index([words(f"{document.title} {document.text}") for document in documents()], show_progress=False)
     return made

@@ -37,8 +37,8 @@ check: $(VENV)/.dev ## Format, lint, types on the built wheel, fast tests
 	$(PY) -m tests.types_of_wheel
 	$(PY) -m pytest -m "not peers and not slow" -q -n 2 --dist loadfile
 
-bench: $(VENV)/.dev ## Cost of each wire beside its peers and a bare echo
-	@$(PY) -m tests.peers.venvs nemo_gym_0_7 openenv
+bench: $(VENV)/.dev ## Cost of each wire beside its peers and a bare echo, of rollouts beside the bare engine
+	@$(PY) -m tests.peers.venvs nemo_gym_0_7 openenv trainer_cpu
 	$(PY) -m tests.bench
 
 peers: $(VENV)/.dev ## Build the virtual environments of the real peers in advance

@@ -17,23 +17,29 @@ from pathlib import Path
 from tests.peers.venvs import PeerMissing, peer_env, peer_python
 
 ROOT = Path(__file__).parent.parent
-RUNNER = ("pytest>=8.3,<10", "pytest-asyncio>=1.0,<2", "pytest-timeout>=2.3,<3")
+#: What runs the tests, and the tracker that one of them reads.
+RUNNER = ("pytest>=8.3,<10", "pytest-asyncio>=1.0,<2", "pytest-timeout>=2.3,<3", "tensorboard>=2.19,<3")
 
 
 def main(arguments: Sequence[str]) -> int:
     module, *options = arguments or ("pytest",)
     print("trainer: preparing its stack (2.7 GB the first time) ...", flush=True)
     try:
-        python = peer_python("trainer_cpu")
+        python = stack_python()
     except PeerMissing as missing:
         print(f"trainer: not to be had here: {missing}", flush=True)
         return 1 if module != "pytest" or os.environ.get("REQUIRE_PEERS") == "1" else 0
-    environment = peer_env(python)
-    install = [str(python), "-m", "pip", "install", "--no-input", "--quiet", "-e", str(ROOT), *RUNNER]
-    subprocess.run(install, env=environment, cwd=ROOT, check=True)
     if module == "pytest" and not options:
         options = ["tests/trainer"]
-    return subprocess.run([str(python), "-m", module, *options], env=environment, cwd=ROOT).returncode
+    return subprocess.run([str(python), "-m", module, *options], env=peer_env(python), cwd=ROOT).returncode
+
+
+def stack_python() -> Path:
+    """The stack's interpreter, this clone installed into it. Raises `PeerMissing`, or `CalledProcessError` of pip."""
+    python = peer_python("trainer_cpu")
+    install = [str(python), "-m", "pip", "install", "--no-input", "--quiet", "-e", str(ROOT), *RUNNER]
+    subprocess.run(install, env=peer_env(python), cwd=ROOT, check=True)
+    return python
 
 
 if __name__ == "__main__":

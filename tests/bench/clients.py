@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import sys
 from pathlib import Path
@@ -10,7 +9,7 @@ from pathlib import Path
 from . import fleet
 from .figures import Figure, at_most
 from .fleet import Bench
-from .processes import BenchError
+from .processes import output_of
 
 SESSIONS = 64
 TIMEOUT_S = 90.0
@@ -38,17 +37,5 @@ async def _least(bench: Bench, kind: str) -> float:
 async def _one(bench: Bench, kind: str) -> float:
     url = f"http://127.0.0.1:{bench.required(fleet.ours).port}"
     command = [sys.executable, str(SCRIPT), kind, url, str(SESSIONS), str(bench.size.timed_s)]
-    process = await asyncio.create_subprocess_exec(
-        *command, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
-    )
-    try:
-        async with asyncio.timeout(TIMEOUT_S):
-            out, err = await process.communicate()
-    except TimeoutError:
-        process.kill()
-        await process.wait()
-        raise BenchError(f"client {kind} did not end within {TIMEOUT_S:g} s") from None
-    if process.returncode:
-        raise BenchError(f"client {kind}: {err[-600:].decode(errors='replace')}")
-    measured = json.loads(out)
+    measured = json.loads(await output_of(f"client {kind}", command, TIMEOUT_S))
     return 1000 * measured["cpu_s"] / measured["calls"]

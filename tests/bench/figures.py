@@ -40,6 +40,10 @@ def at_most(limit: float, value: float, unit: str) -> Check:
     return Check(f"≤ {limit:g} {unit}", plain(value), value <= limit)
 
 
+def at_least(limit: float, value: float, unit: str) -> Check:
+    return Check(f"≥ {limit:g} {unit}", plain(value), value >= limit)
+
+
 def times_at_most(limit: float, ratio: float | None, what: str) -> Check:
     return Check(f"≤ {limit:g}x {what}", _said(ratio), None if ratio is None else ratio <= limit)
 

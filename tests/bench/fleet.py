@@ -58,10 +58,12 @@ class Size:
     episodes: int
     live: int
     hold_s: float
+    #: Of a rollout.
+    sessions: int
 
 
-FULL = Size(rounds=3, timed_s=0.7, crowds=(64, 256), episodes=10_000, live=10_000, hold_s=9.5)
-QUICK = Size(rounds=1, timed_s=0.4, crowds=(64,), episodes=1_000, live=1_000, hold_s=4.0)
+FULL = Size(rounds=3, timed_s=0.7, crowds=(64, 256), episodes=10_000, live=10_000, hold_s=9.5, sessions=512)
+QUICK = Size(rounds=1, timed_s=0.4, crowds=(64,), episodes=1_000, live=1_000, hold_s=4.0, sessions=128)
 
 
 @dataclass(slots=True)

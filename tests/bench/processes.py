@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import resource
+import signal
 import socket
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 HOST = "127.0.0.1"
 START_TIMEOUT_S = 60.0
@@ -100,10 +102,48 @@ class Server:
         self.stop()
 
 
-def gymwire(*arguments: str) -> Server:
+def gymwire(*arguments: str, env: Mapping[str, str] | None = None) -> Server:
     """`gymwire serve` in this Python."""
     command = [sys.executable, "-m", "gymwire.servers.cli", "serve", *arguments, "--port", "{port}"]
-    return Server("gymwire", command)
+    return Server("gymwire", command, env)
+
+
+async def output_of(
+    name: str,
+    command: Sequence[str],
+    timeout_s: float,
+    *,
+    env: Mapping[str, str] | None = None,
+    cwd: Path | None = None,
+    meanwhile: Callable[[int], Coroutine[Any, Any, None]] | None = None,
+) -> bytes:
+    """What a process prints; `meanwhile` is given its id and runs as long. Raises `BenchError` where it fails.
+
+    It ends with everything it started, also when this is cancelled.
+    """
+    process = await asyncio.create_subprocess_exec(
+        *command,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+        env=env,
+        cwd=cwd,
+        start_new_session=True,
+    )
+    watching = asyncio.create_task(meanwhile(process.pid)) if meanwhile else None
+    try:
+        async with asyncio.timeout(timeout_s):
+            out, err = await process.communicate()
+    except TimeoutError:
+        raise BenchError(f"{name} did not end within {timeout_s:g} s") from None
+    finally:
+        if watching is not None:
+            watching.cancel()
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        await process.wait()
+    if process.returncode:
+        raise BenchError(f"{name}: {(err or out)[-600:].decode(errors='replace')}")
+    return out
 
 
 def free_port() -> int:

@@ -25,7 +25,7 @@ from .demultiplex import streams
 from .docker_profile import docker_profile
 from .frames import MAX_STDIN_BYTES, MEGABYTE, SOURCE
 from .jobs import Limits, SandboxUnavailable
-from .seccomp import program
+from .seccomp import job_filter
 from .slots import Slot
 
 logger = logging.getLogger("gymwire.sandbox")
@@ -83,7 +83,7 @@ class Docker:
             "image": self.image,
             "entrypoint": ["python3", "-I", "-S", "-c", SOURCE.read_text()],
             # Its filter refuses the jobs what the profile must leave to the worker: files of memory.
-            "command": ["/tmp", "0", program(self._machine).hex()],
+            "command": ["/tmp", "0", job_filter(self._machine).hex()],
             "user": f"{NOBODY}:{NOBODY}",
             "working_dir": "/tmp",
             "stdin_open": True,  # and closed with the connection: then the worker ends
@@ -194,7 +194,10 @@ def _own_socket(attached: Any) -> socket.socket:
     raw = getattr(attached, "_sock", attached)
     if type(raw) is not socket.socket:
         raise SandboxUnavailable("the engine must be reached by a plain socket: unix:// or tcp:// without TLS")
-    return raw.dup()
+    own = raw.dup()
+    attached.close()
+    raw.close()
+    return own
 
 
 # ---- whose containers

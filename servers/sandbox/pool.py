@@ -57,6 +57,7 @@ class Pool:
         except BaseException:
             await self.close()
             raise
+        logger.info("sandbox: %d slots of %s", self.slots, self.launcher.name)
         self._spawn(self._sweep())
 
     async def close(self) -> None:

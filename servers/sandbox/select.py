@@ -21,6 +21,7 @@ BACKENDS = ("docker", "bubblewrap", "subprocess")
 CEILING = Limits(
     wall_s=600.0, cpu_s=600.0, memory_mb=1024, processes=128, output_bytes=4_194_304, files_bytes=67_108_864
 )
+VARIABLES = {"backend": "", "image": "_IMAGE", "slots": "_SLOTS", "url": "_URL", "token_file": "_TOKEN_FILE"}
 UNSAFE = "the subprocess backend isolates nothing: only --allow-unsafe-sandbox permits it, for programs of your own"
 NOTHING = "no sandbox is to be had here: start a container engine (or name it in DOCKER_HOST), or install bubblewrap"
 
@@ -35,6 +36,18 @@ class Choice:
     url: str = ""  # of a `gymwire sandbox serve`, instead of a pool here
     token_file: Path | None = None
     allow_unsafe: bool = False
+
+
+def chosen() -> Choice:
+    """What the process's environment says, for whoever has no command line: GYMWIRE_SANDBOX, GYMWIRE_SANDBOX_IMAGE …"""
+    given = {name: os.environ.get(f"GYMWIRE_SANDBOX{suffix}", "") for name, suffix in VARIABLES.items()}
+    return Choice(
+        backend=given["backend"],
+        image=given["image"] or IMAGE,
+        slots=int(given["slots"] or 0),
+        url=given["url"],
+        token_file=Path(given["token_file"]) if given["token_file"] else None,
+    )
 
 
 class Opened(Sandbox, Protocol):
@@ -84,7 +97,7 @@ class SharedSandbox:
     """The process's sandbox: opened by the first who asks, for everybody."""
 
     def __init__(self, choice: Choice | None = None) -> None:
-        self.choice = choice or Choice()
+        self.choice = choice or chosen()
         self._opening: asyncio.Task[Opened] | None = None
 
     async def get(self) -> Sandbox:
@@ -96,7 +109,6 @@ class SharedSandbox:
     async def _open(self) -> Opened:
         made = await asyncio.to_thread(sandbox_of, self.choice)
         await made.open()
-        logger.info("sandbox: %s", made)
         return made
 
     async def close(self) -> None:

@@ -7,12 +7,12 @@ It speaks binary frames over its stdin and stdout, and runs one job at a time. A
 interpreter, which is warm; anything else is executed. `ROOT` (default /tmp) is the one place to write; jobs run in a
 folder of it, and after each job all of it is emptied and every process ended, or the worker ends and is replaced.
 PROCESSES bounds the processes of a slot whose user is no other slot's (RLIMIT_NPROC); where it is missing or 0, a
-cgroup must. REFUSED is a filter of system calls that every job gets, in hexadecimal (`seccomp.py`).
+cgroup must. REFUSED is a filter of system calls for jobs, in hexadecimal (`seccomp.py`).
 
 Jobs have the worker's user, so this protects it and the jobs after them:
 - It is not dumpable: its memory and its descriptors cannot be reached through /proc or ptrace.
 - A job's bytes (files, argv, stdin, output) are never Python objects here: they lie in mappings that are unmapped with
-  the job, and the fork decodes them. What a later job can find in its own copy of this memory are names of files.
+  the job, and the fork decodes them. What a later job can find in its own copy of this memory are names of processes.
 - A job's first act is to close this program's descriptors.
 - As PID 1 it cannot be killed or stopped from inside; where a job changed its limits or priority, it is replaced.
 """
@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import atexit
 import ctypes
+import errno
 import fcntl
 import gc
 import io
@@ -60,6 +61,7 @@ FOLDER = "job"  # of ROOT: where jobs run
 PR_SET_DUMPABLE, PR_SET_SECCOMP, PR_SET_CHILD_SUBREAPER, PR_SET_NO_NEW_PRIVS = 4, 22, 36, 38
 SECCOMP_MODE_FILTER = 2
 SYS_PIDFD_OPEN = 434  # Python 3.8 has no name for it
+GETDENTS64 = {"x86_64": 217}.get(os.uname().machine, 61)
 
 #: Imported once here, so that jobs need not: most programs want some of them.
 WARM = "bisect collections copy dataclasses datetime decimal enum fractions functools heapq itertools json math"
@@ -466,11 +468,13 @@ class Run:
         elif self.worker.written() > limits.files:
             self.verdict = OUTPUT_LIMIT
 
-    def judge(self, oom_before):
+    def judge(self, starved):
         """(verdict, exit code)"""
         status = self.worker.herd.status
         if self.verdict is None and (self.out.exceeded or self.err.exceeded):
             self.verdict = OUTPUT_LIMIT
+        if self.verdict is None and starved:  # whichever of its processes it was that the kernel killed
+            self.verdict = OUT_OF_MEMORY
         if self.verdict is not None or status is None:
             return (CRASHED if self.verdict is None else self.verdict), -1
         if os.WIFEXITED(status):
@@ -478,19 +482,19 @@ class Run:
             if code and self._out_of_memory():
                 return OUT_OF_MEMORY, code
             return (FAILED if code else COMPLETED), code
-        return self._of_signal(os.WTERMSIG(status), oom_before), -1
+        return self._of_signal(os.WTERMSIG(status)), -1
 
     def _out_of_memory(self):
         """Whether a Python program died of its memory limit: it says so in its last line."""
-        start = max(0, self.err.end - 200)
-        line = bytes(self.err.memory[start : self.err.end]).rstrip().rpartition(b"\n")[2]
-        return line == b"MemoryError" or line.startswith(b"MemoryError:")
+        memory, end = self.err.memory, self.err.end  # searched in place: no line of a job's is an object here
+        at = memory.rfind(b"MemoryError", max(0, end - 200), end)
+        after = at + len(b"MemoryError")
+        begins = at == 0 or (at > 0 and memory[at - 1] == ord("\n"))
+        return begins and memory.find(b"\n", at, end - 1) < 0 and (after >= end or memory[after] in b":\n")
 
-    def _of_signal(self, number, oom_before):
+    def _of_signal(self, number):
         if number == signal.SIGXCPU or (number == signal.SIGKILL and self.cpu_s >= self.limits.cpu_s):
             return TIMEOUT
-        if number == signal.SIGKILL and oom_kills() > oom_before:
-            return OUT_OF_MEMORY
         return OUTPUT_LIMIT if number == signal.SIGXFSZ else CRASHED
 
     def close(self):
@@ -509,9 +513,9 @@ class Worker:
     def __init__(self, root="/tmp", processes="0", refused=""):
         self.root, self.folder = root, os.path.join(root, FOLDER)
         self.processes, self.refused = int(processes), bytes.fromhex(refused)
-        self.herd = Herd()
+        self.herd, self.broom = Herd(), Broom(root)
         self.host = Host(*take_streams())
-        self.standing = standing()
+        self.standing, self.starved = standing(), oom_kills()
         self.empty = self._used()
 
     def serve(self):
@@ -528,7 +532,7 @@ class Worker:
                 return program
 
     def _run(self, body, length):
-        run, oom_before = Run(self, Limits(body)), oom_kills()
+        run = Run(self, Limits(body))
         run.open()
         pid = os.fork()
         if pid == 0:
@@ -538,15 +542,16 @@ class Worker:
         if broken or run.gone:
             self.host.write(BROKEN, broken)
             sys.exit(1)
-        self._report(run, oom_before)
+        self._report(run)
         return None
 
-    def _report(self, run, oom_before):
+    def _report(self, run):
         flags = TRUNCATED if run.out.exceeded or run.err.exceeded else 0
         if run.limits.collect and not self._collect(run.limits.files):
             flags |= TRUNCATED
-        verdict, code = run.judge(oom_before)
-        clean = wipe(self.root) and standing() == self.standing
+        before, self.starved = self.starved, oom_kills()
+        verdict, code = run.judge(self.starved > before)
+        clean = self.broom.wipe() and standing() == self.standing
         out, err = (b"" if run.limits.talk else run.out.kept()), run.err.kept()
         flags |= 0 if clean else SPENT
         outcome = OUTCOME.pack(verdict, code, flags, run.wall_s, run.cpu_s, len(out), len(err))
@@ -619,37 +624,94 @@ def read_file(path, limit):
     return content
 
 
-def wipe(root):
-    """Empty the folder; False where something stays. Folders are made flat first: no depth or name can be too long."""
-    try:
-        if os.stat(root).st_mode & stat.S_IRWXU != stat.S_IRWXU:
-            os.chmod(root, 0o700)
-        number = 0
+class Broom:
+    """Empties the root. Names of files are never objects here: a later job could find them in its copy of this memory."""
+
+    HALF = 32768
+    NAME = 19  # its place in a directory entry; of the entry's length: 16
+    REMOVE_FOLDER = 0x200
+
+    def __init__(self, root):
+        self.root, self.spare = root, 0
+        self.memory = mapping(2 * self.HALF)
+        self.entries = ctypes.addressof(ctypes.c_char.from_buffer(self.memory))
+
+    def wipe(self):
+        """False where something stays. Folders are made flat first: no depth or name can be too long."""
+        try:
+            if os.stat(self.root).st_mode & stat.S_IRWXU != stat.S_IRWXU:
+                os.chmod(self.root, 0o700)
+            fd = os.open(self.root, os.O_RDONLY | os.O_DIRECTORY)
+        except OSError:
+            return False
+        try:
+            while self._each(fd, self._remove, 0):
+                pass
+            return True
+        except OSError:
+            return False
+        finally:
+            os.close(fd)
+            ctypes.memset(self.entries, 0, len(self.memory))
+
+    def _each(self, fd, remove, at):
+        """Remove every entry of a folder; how many there were. `at`: which half of the memory holds them."""
+        seen = 0
+        os.lseek(fd, 0, os.SEEK_SET)
         while True:
-            entries = list(os.scandir(root))
-            if not entries:
-                return True
-            for entry in entries:
-                if entry.is_dir(follow_symlinks=False):
-                    number = _flatten(root, entry.path, number)
-                else:
-                    os.unlink(entry.path)
-    except OSError:
+            size = must(libc.syscall(GETDENTS64, fd, ctypes.c_void_p(self.entries + at), self.HALF))
+            if size == 0:
+                return seen
+            here, end = at, at + size
+            while here < end:
+                if not self._itself(here + self.NAME):
+                    remove(fd, ctypes.c_void_p(self.entries + here + self.NAME))
+                    seen += 1
+                here += int.from_bytes(self.memory[here + 16 : here + 18], sys.byteorder)
+
+    def _itself(self, at):
+        dot, end = ord("."), 0
+        first, second, third = self.memory[at], self.memory[at + 1], self.memory[at + 2]
+        return first == dot and (second == end or (second == dot and third == end))
+
+    def _remove(self, root, name):
+        if self._unlinked(root, name):
+            return
+        must(libc.fchmodat(root, name, 0o700, 0))
+        fd = must(libc.openat(root, name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW))
+        try:
+            while self._each(fd, lambda folder, inner: self._lift(root, folder, inner), self.HALF):
+                pass
+        finally:
+            os.close(fd)
+        must(libc.unlinkat(root, name, self.REMOVE_FOLDER))
+
+    def _lift(self, root, folder, name):
+        """Remove a file of a folder, or move a folder of it up to the root."""
+        if self._unlinked(folder, name):
+            return
+        must(libc.fchmodat(folder, name, 0o700, 0))
+        for _ in range(1 << 20):
+            self.spare += 1
+            if libc.renameat(folder, name, root, b".%d" % self.spare) == 0:
+                return
+            if ctypes.get_errno() not in (errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR):
+                break
+        must(-1)
+
+    def _unlinked(self, folder, name):
+        """False for a folder."""
+        if libc.unlinkat(folder, name, 0) == 0:
+            return True
+        if ctypes.get_errno() not in (errno.EISDIR, errno.EPERM):
+            must(-1)
         return False
 
 
-def _flatten(root, folder, number):
-    os.chmod(folder, 0o700)
-    for entry in list(os.scandir(folder)):
-        if not entry.is_dir(follow_symlinks=False):
-            os.unlink(entry.path)
-            continue
-        os.chmod(entry.path, 0o700)
-        while os.path.lexists(os.path.join(root, f".{number}")):
-            number += 1
-        os.rename(entry.path, os.path.join(root, f".{number}"))
-    os.rmdir(folder)
-    return number
+def must(result):
+    if result == -1:
+        raise OSError(ctypes.get_errno(), "while the root is emptied")
+    return result
 
 
 # ---- in the fork
@@ -813,6 +875,8 @@ class Script:
             sys.stderr.write(text)
             raise SystemExit(2) from None
         fields = {"__file__": self.path, "__builtins__": __builtins__, "__cached__": None}
+        if "__annotations__" in globals():  # as in every program before Python 3.14
+            fields["__annotations__"] = {}
         vars(self.module).update(fields, __loader__=SourceFileLoader("__main__", self.path))
         exec(compile(source, self.path, "exec", dont_inherit=True), vars(self.module))
 

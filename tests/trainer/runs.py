@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ from gymwire.trainer.run import run
 from gymwire.trainer.tiny import make_model, make_tokenizer
 from gymwire.trainer.tokens import ChatTemplate
 
+from tests.serving import ROOT
 from tests.trainer.scripted import Say, Scripted, codebook
 
 #: What an engine or a trainer in this very process has set for itself; a run of its own must not join it.
@@ -23,6 +26,14 @@ RENDEZVOUS = {"RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"}
 def own_environment() -> dict[str, str]:
     """For a run in a process of its own."""
     return {name: value for name, value in os.environ.items() if name not in RENDEZVOUS}
+
+
+def audited(run: Path, *options: str) -> tuple[int, str]:
+    """`gymwire audit`: its exit status, and all that it says."""
+    command = [sys.executable, "-m", "gymwire.servers.cli", "audit", str(run), *options]
+    environment = own_environment() | {"COLUMNS": "300"}
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=200)
+    return done.returncode, done.stdout + done.stderr
 
 
 def save_policy(folder: Path) -> Path:

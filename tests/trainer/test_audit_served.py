@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -15,8 +13,8 @@ import yaml
 
 pytest.importorskip("trl.trainer.grpo_trainer", reason="needs the trainer's stack")
 
-from tests.serving import ROOT, Running, serving
-from tests.trainer.runs import config_of, manifest, own_environment, run_scripted, save_policy
+from tests.serving import Running, serving
+from tests.trainer.runs import audited, config_of, manifest, run_scripted, save_policy
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("default"), pytest.mark.timeout(300)]
 
@@ -45,13 +43,6 @@ def finished(server: Running, policy: Path, tmp_path_factory: pytest.TempPathFac
 def run(finished: Path, tmp_path: Path) -> Path:
     """The run again, for a test to spoil."""
     return shutil.copytree(finished, tmp_path / "run")
-
-
-def audited(run: Path, *options: str) -> tuple[int, str]:
-    command = [sys.executable, "-m", "gymwire.servers.cli", "audit", str(run), *options]
-    environment = own_environment() | {"COLUMNS": "300"}
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=200)
-    return done.returncode, done.stdout + done.stderr
 
 
 def change(run: Path, file: str, line: int, spoil: Callable[[dict[str, Any]], None]) -> str:

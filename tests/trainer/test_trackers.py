@@ -1,4 +1,4 @@
-"""TRL's trackers get what the step log has, each in its own form: those that are installed are tried for real."""
+"""TRL's trackers get what the step log has, under their own names; one that is not installed is named."""
 
 from __future__ import annotations
 
@@ -39,22 +39,6 @@ def test_tensorboard(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         wanted = by_step(run, key)
         assert {event.step: event.value for event in read.Scalars(tag)} == pytest.approx(wanted), tag
         assert len(wanted) == 2
-
-
-def test_wandb_offline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("wandb", reason="no wandb")
-    for name, value in {"WANDB_MODE": "offline", "WANDB_DIR": str(tmp_path), "WANDB_SILENT": "true"}.items():
-        monkeypatch.setenv(name, value)
-    run_with("wandb", tmp_path)
-    (written,) = tmp_path.glob("wandb/offline-run-*/run-*.wandb")
-    assert all(name.encode() in written.read_bytes() for name in ("eval/reward", *FIGURES))
-
-
-def test_trackio(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("trackio", reason="no trackio")
-    monkeypatch.setenv("TRACKIO_DIR", str(tmp_path / "trackio"))
-    run_with("trackio", tmp_path)
-    assert any((tmp_path / "trackio").rglob("*"))
 
 
 @pytest.mark.parametrize(

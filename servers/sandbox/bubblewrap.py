@@ -27,9 +27,9 @@ from asyncio.subprocess import PIPE, Process
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
-from . import seccomp
 from .frames import MEGABYTE, SOURCE
 from .jobs import Limits, SandboxUnavailable
+from .seccomp import job_filter, slot_filter
 from .slots import Slot
 
 INSTALL = "bubblewrap is not installed: `apt-get install bubblewrap` (or your system's package of that name)"
@@ -94,9 +94,9 @@ class Bubblewrap:
     def _inside(self, uid: int) -> list[str]:
         """The command that becomes the worker."""
         python, limits = (str(PYTHON), "-I", "-S"), self.ceiling
-        tmp = (str(limits.files_bytes + MEGABYTE), str(TMP_FILES))
-        bounds = ("/tmp", str(limits.processes + SPARE_PROCESSES), seccomp.program().hex())
-        return [*python, "/sandbox/init.py", *tmp, str(uid), *python, "/sandbox/worker.py", *bounds]
+        slot = (str(limits.files_bytes + MEGABYTE), str(TMP_FILES), str(uid), slot_filter().hex())
+        job = ("/tmp", str(limits.processes + SPARE_PROCESSES), job_filter().hex())
+        return [*python, "/sandbox/init.py", *slot, *python, "/sandbox/worker.py", *job]
 
 
 def _rights(uid: int) -> list[str]:

@@ -3,15 +3,18 @@
 bubblewrap cannot limit the number of files in a tmpfs, nor change to a user that is not its own; this can, with the
 last capabilities, which it then drops. Standard library only, run by the sandbox's interpreter:
 
-    python -I -S bubblewrap_init.py TMP_BYTES TMP_FILES UID COMMAND...
+    python -I -S init.py TMP_BYTES TMP_FILES UID FILTER COMMAND...
 
-UID 0 means: stay who we are (an ordinary user's slot).
+UID 0 means: stay who we are (an ordinary user's slot). FILTER is the system call filter in hexadecimal.
 """
 
 import ctypes
 import os
 import signal
 import sys
+
+sys.path.insert(0, os.path.dirname(__file__))
+from worker import refuse_calls
 
 NOSUID_NODEV = 2 | 4
 PR_SET_PDEATHSIG, PR_CAPBSET_DROP, PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL = 1, 24, 47, 4
@@ -56,8 +59,9 @@ def main() -> None:
     mount_tmp(size, files, uid)
     be_killed_first()
     drop_rights(uid)
+    refuse_calls(bytes.fromhex(sys.argv[4]))
     os.chdir("/tmp")
-    os.execv(sys.argv[4], sys.argv[4:])
+    os.execv(sys.argv[5], sys.argv[5:])
 
 
 main()

@@ -1,4 +1,4 @@
-"""The system calls that no job may make, as the kernel's filter program (classic BPF).
+"""The system calls that no job may make, as the kernel's filter programs (classic BPF).
 
 A list of refusals, not of permissions: what opens the kernel wide (io_uring, ptrace, bpf, new name spaces, mounts,
 keys) and what would outlive a job (System V and POSIX queues) answers "operation not permitted"; everything else is as
@@ -65,27 +65,44 @@ MACHINES = {"x86_64": (0, 0xC000003E, 56, 435, 302), "aarch64": (1, 0xC00000B7, 
 NEW_NAMESPACES = 0x7E020000  # every CLONE_NEW* flag
 X32 = 0x40000000  # the second set of numbers that x86-64 kernels may answer to
 
+Line = tuple[int, int, int, int]  # operation, jump if true, jump if false, operand
 _LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
 _NUMBER, _ARCH, _FIRST_ARGUMENT = 0, 4, 16  # offsets in struct seccomp_data
 _ALLOW, _FAIL, _KILL = 0x7FFF0000, 0x00050000, 0x80000000
 
 
-def program(machine: str = platform.machine()) -> bytes:
-    """The filter for this machine; empty where we do not know the machine's numbers.
+def slot_filter(machine: str = platform.machine()) -> bytes:
+    """For a worker and its jobs; empty where we do not know the machine's numbers.
 
     clone3 answers "no such call", for its flags lie in memory that a filter cannot read: C libraries then use clone.
     Limits (prlimit64) are a process's own alone: the worker is of the same user.
     """
     if machine not in MACHINES:
         return b""
-    column, arch, clone, clone3, prlimit = MACHINES[machine]
-    lines = [(_LOAD, 0, 0, _ARCH), (_EQUAL, 1, 0, arch), (_RETURN, 0, 0, _KILL), (_LOAD, 0, 0, _NUMBER)]
-    lines += [(_AT_LEAST, 0, 1, X32), (_RETURN, 0, 0, _FAIL | errno.ENOSYS)]
-    for numbers in (*REFUSED.values(), *UNCOUNTED.values()):
-        lines += [(_EQUAL, 0, 1, numbers[column]), (_RETURN, 0, 0, _FAIL | errno.EPERM)]
+    column, _, clone, clone3, prlimit = MACHINES[machine]
+    lines = _refusals(column, REFUSED)
     lines += [(_EQUAL, 0, 1, clone3), (_RETURN, 0, 0, _FAIL | errno.ENOSYS)]
     lines += [(_EQUAL, 0, 4, prlimit), (_LOAD, 0, 0, _FIRST_ARGUMENT), (_EQUAL, 1, 0, 0)]
     lines += [(_RETURN, 0, 0, _FAIL | errno.EPERM), (_RETURN, 0, 0, _ALLOW)]
     lines += [(_EQUAL, 0, 3, clone), (_LOAD, 0, 0, _FIRST_ARGUMENT), (_ANY_BIT, 0, 1, NEW_NAMESPACES)]
     lines += [(_RETURN, 0, 0, _FAIL | errno.EPERM), (_RETURN, 0, 0, _ALLOW)]
-    return b"".join(pack("=HBBI", *line) for line in lines)
+    return _assembled(machine, lines)
+
+
+def job_filter(machine: str = platform.machine()) -> bytes:
+    """For jobs beside that: short, since every job installs it."""
+    if machine not in MACHINES:
+        return b""
+    return _assembled(machine, [*_refusals(MACHINES[machine][0], UNCOUNTED), (_RETURN, 0, 0, _ALLOW)])
+
+
+def _refusals(column: int, calls: dict[str, tuple[int, int]]) -> list[Line]:
+    pairs = [((_EQUAL, 0, 1, numbers[column]), (_RETURN, 0, 0, _FAIL | errno.EPERM)) for numbers in calls.values()]
+    return [line for pair in pairs for line in pair]
+
+
+def _assembled(machine: str, lines: list[Line]) -> bytes:
+    """With what every filter begins with: no numbers but this machine's own."""
+    head = [(_LOAD, 0, 0, _ARCH), (_EQUAL, 1, 0, MACHINES[machine][1]), (_RETURN, 0, 0, _KILL), (_LOAD, 0, 0, _NUMBER)]
+    head += [(_AT_LEAST, 0, 1, X32), (_RETURN, 0, 0, _FAIL | errno.ENOSYS)]
+    return b"".join(pack("=HBBI", *line) for line in (*head, *lines))

@@ -57,6 +57,8 @@ PIPE_BYTES = 65536
 TICK_S = 0.05  # between two looks at what a job uses
 MAX_PENDING_STDIN = 16 << 20
 MAX_OPEN_FILES = 256
+SPARE_FILES = 256 << 10  # what a job's files may take beside their bytes: their last pages, folders
+NICE = 10  # of jobs, so that a crowd of them cannot keep the worker from ending it in time
 FOLDER = "job"  # of ROOT: where jobs run
 PR_SET_DUMPABLE, PR_SET_SECCOMP, PR_SET_CHILD_SUBREAPER, PR_SET_NO_NEW_PRIVS = 4, 22, 36, 38
 SECCOMP_MODE_FILTER = 2
@@ -465,13 +467,16 @@ class Run:
             self.verdict = CRASHED
         elif memory > limits.memory and herd.share() > limits.memory:
             self.verdict = OUT_OF_MEMORY
-        elif self.worker.written() > limits.files:
+        elif self._overfull():
             self.verdict = OUTPUT_LIMIT
+
+    def _overfull(self):
+        return self.worker.written() > self.limits.files + SPARE_FILES
 
     def judge(self, starved):
         """(verdict, exit code)"""
         status = self.worker.herd.status
-        if self.verdict is None and (self.out.exceeded or self.err.exceeded):
+        if self.verdict is None and (self.out.exceeded or self.err.exceeded or self._overfull()):
             self.verdict = OUTPUT_LIMIT
         if self.verdict is None and starved:  # whichever of its processes it was that the kernel killed
             self.verdict = OUT_OF_MEMORY
@@ -620,12 +625,12 @@ def read_file(path, limit):
     with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as file:
         content = file.read(limit + 1)
     if len(content) > limit:
-        raise OSError("too large")
+    """Empties the root. Names of files are no objects here: later jobs could find them in their copy of this memory."""
     return content
 
 
 class Broom:
-    """Empties the root. Names of files are never objects here: a later job could find them in its copy of this memory."""
+    """Empties the root. Names of files are never objects here: later jobs could find them in their copy of this memory."""
 
     HALF = 32768
     NAME = 19  # its place in a directory entry; of the entry's length: 16
@@ -735,6 +740,7 @@ class Start:
     def _prepare(self):
         self._streams()
         os.setsid()
+        os.nice(NICE)
         libc.prctl(PR_SET_DUMPABLE, 1, 0, 0, 0)
         signal.signal(signal.SIGINT, signal.default_int_handler)
         argv = [os.fsdecode(bytes(part)) for part in self._list()]

@@ -58,7 +58,7 @@ TICK_S = 0.05  # between two looks at what a job uses
 MAX_PENDING_STDIN = 16 << 20
 MAX_OPEN_FILES = 256
 SPARE_FILES = 256 << 10  # what a job's files may take beside their bytes: their last pages, folders
-NICE = 10  # of jobs, so that a crowd of them cannot keep the worker from ending it in time
+NICE = 19  # of jobs, so that a crowd of them cannot keep the worker from ending it in time
 FOLDER = "job"  # of ROOT: where jobs run
 PR_SET_DUMPABLE, PR_SET_SECCOMP, PR_SET_CHILD_SUBREAPER, PR_SET_NO_NEW_PRIVS = 4, 22, 36, 38
 SECCOMP_MODE_FILTER = 2
@@ -625,12 +625,12 @@ def read_file(path, limit):
     with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as file:
         content = file.read(limit + 1)
     if len(content) > limit:
-    """Empties the root. Names of files are no objects here: later jobs could find them in their copy of this memory."""
+        raise OSError("too large")
     return content
 
 
 class Broom:
-    """Empties the root. Names of files are never objects here: later jobs could find them in their copy of this memory."""
+    """Empties the root. Names of files are no objects here: later jobs could find them in their copy of this memory."""
 
     HALF = 32768
     NAME = 19  # its place in a directory entry; of the entry's length: 16

@@ -237,7 +237,7 @@ class Herd:
 
     def __init__(self):
         self.alone = os.getpid() == 1  # then every other process here is the job's
-        self.status = None
+        self.status, self.resident = None, _resident(os.getpid())
         if not self.alone:
             libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
@@ -282,7 +282,10 @@ class Herd:
             time.sleep(0.001)
 
     def usage(self):
-        """Bytes of memory and seconds of CPU that the living use, and how many threads they are."""
+        """Bytes of memory and seconds of CPU that the living use, and how many threads they are.
+
+        Of what forks share with this program, nothing is counted.
+        """
         memory, cpu, threads = 0, 0.0, 0
         for pid in self.members():
             try:
@@ -290,7 +293,7 @@ class Herd:
                     fields = file.read().rsplit(b")", 1)[1].split()
             except (OSError, IndexError):
                 continue
-            memory += int(fields[21]) * PAGE
+            memory += max(0, int(fields[21]) * PAGE - self.resident)
             cpu += sum(map(int, fields[11:15])) / TICKS
             threads += int(fields[17])
         return memory, cpu, threads
@@ -309,6 +312,11 @@ class Herd:
         return total
 
 
+#: Version 2 and version 1 of cgroups.
+CGROUP_MEMORY = (
+    ("/sys/fs/cgroup/memory.stat", (b"anon ", b"shmem ")),
+    ("/sys/fs/cgroup/memory/memory.stat", (b"rss ", b"shmem ")),
+)
 PAGE = os.sysconf("SC_PAGE_SIZE")
 TICKS = os.sysconf("SC_CLK_TCK")
 
@@ -352,6 +360,17 @@ def oom_kills():
         except OSError:
             continue
     return 0
+
+
+def cgroup_memory():
+    """Bytes that this container holds, without what the kernel can drop; None where that cannot be read."""
+    for path, names in CGROUP_MEMORY:
+        try:
+            with open(path, "rb") as file:
+                return sum(int(line.split()[1]) for line in file if line.startswith(names))
+        except OSError:
+            continue
+    return None
 
 
 # ---- a job, watched
@@ -465,10 +484,16 @@ class Run:
             self.verdict = TIMEOUT
         elif threads > limits.processes:  # before the memory: to look into a hundred processes that fork takes seconds
             self.verdict = CRASHED
-        elif memory > limits.memory and herd.share() > limits.memory:
+        elif self._over_memory(memory):
             self.verdict = OUT_OF_MEMORY
         elif self._overfull():
             self.verdict = OUTPUT_LIMIT
+
+    def _over_memory(self, estimate):
+        held = self.worker.held()
+        if held is not None:
+            return held - self.worker.written() > self.limits.memory
+        return estimate > self.limits.memory and self.worker.herd.share() > self.limits.memory
 
     def _overfull(self):
         return self.worker.written() > self.limits.files + SPARE_FILES
@@ -521,6 +546,7 @@ class Worker:
         self.herd, self.broom = Herd(), Broom(root)
         self.host = Host(*take_streams())
         self.standing, self.starved = standing(), oom_kills()
+        self.held_before = cgroup_memory() or 0
         self.empty = self._used()
 
     def serve(self):
@@ -573,6 +599,11 @@ class Worker:
     def written(self):
         """Bytes that the job has in its files; nothing is known of a root that others write to as well."""
         return self._used() - self.empty if self.herd.alone else 0
+
+    def held(self):
+        """Bytes of memory that a job and its files hold; None where no cgroup counts them."""
+        memory = cgroup_memory() if self.herd.alone else None
+        return None if memory is None else memory - self.held_before
 
     def _collect(self, limit):
         """Send the job's files, from a fork that takes their bytes with it; False where some were left out."""

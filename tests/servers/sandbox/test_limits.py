@@ -6,9 +6,9 @@ import asyncio
 import time
 
 import pytest
-
 from gymwire.servers.sandbox.jobs import Job, JobRefused, Limits, Verdict
 from gymwire.servers.sandbox.pool import Pool
+
 from tests.servers.sandbox.programs import HELLO, executed, program
 
 pytestmark = [pytest.mark.docker, pytest.mark.asyncio(loop_scope="module")]

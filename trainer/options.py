@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import fields
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,7 @@ from .config import TRAINING, Config, ConfigError, Model
 
 def grpo_config(config: Config, *, engine: bool) -> GRPOConfig:
     """TRL's options: the config's `trl`, what gymwire sets itself, and defaults for this machine."""
+    _check_names(config.trl)
     cpu = not torch.cuda.is_available()
     defaults: dict[str, Any] = {"logging_steps": 1, "report_to": "none", "disable_tqdm": True}
     if cpu:
@@ -33,6 +36,15 @@ def grpo_config(config: Config, *, engine: bool) -> GRPOConfig:
             return GRPOConfig(**{**defaults, **config.trl, **owned})
     except (TypeError, ValueError) as error:
         raise ConfigError(f"trl: {error}") from None
+
+
+def _check_names(options: dict[str, Any]) -> None:
+    known = [field.name for field in fields(GRPOConfig)]
+    for name in options:
+        if name not in known:
+            close = get_close_matches(name, known, n=1)
+            hint = f"did you mean {close[0]!r}?" if close else "see its documentation"
+            raise ConfigError(f"trl.{name}: TRL's GRPOConfig has no such option; {hint}")
 
 
 def load_tokenizer(model: Model) -> PreTrainedTokenizerBase:

@@ -152,7 +152,9 @@ async def test_x11_ids_turn_by_turn_are_those_of_the_rendered_dialogue(name: str
     assert [message["role"] for message in trace.messages] == ["assistant", "tool"] * 2 + ["assistant"]
     dialogue = [with_objects(message) for message in [*trace.prompt, *trace.messages[:-1]]]
     text = str(
-        template.tokenizer.apply_chat_template(dialogue, tools=trace.tools, tokenize=False, add_generation_prompt=True)
+        template.tokenizer.apply_chat_template(
+            dialogue, tools=list[Any](trace.tools), tokenize=False, add_generation_prompt=True
+        )
     )
     assert text.count(f"{template.end_of_turn}\n") == text.count(template.end_of_turn)
     rendered = template.tokenizer(text, add_special_tokens=False)["input_ids"]
@@ -167,8 +169,10 @@ async def test_x12_a_cut_episode_is_known_as_cut(row: dict[str, Any]) -> None:
     template = template_named("TINY")
     policy = Written(template, TABLE["X11"]["turns"])
     first = len(policy.ids(0, train_book(1).episode(train_book(1).names[0]).row.prompt[0]["content"]))  # type: ignore[union-attr]
-    named = {"the first turn and 3": first + 3, "the first turn without 2": first - 2}
-    trace = await played(policy, **{key: named.get(value, value) for key, value in row["limits"].items()})
+    named: dict[Any, int] = {"the first turn and 3": first + 3, "the first turn without 2": first - 2}
+    trace = await played(
+        policy, **{key: named[value] if value in named else value for key, value in row["limits"].items()}
+    )
     assert trace.outcome is not None
     assert (trace.outcome.ending, trace.reward) == (Ending.CUT, 0.0)
     assert (len(trace.steps), trace.turns) == (row["calls"], 1)

@@ -113,7 +113,7 @@ class Bench:
         raw = self.raw(asked)
         if raw.tokens != rollout.tokens:
             raise RuntimeError(f"the raw engine sampled {raw.tokens} tokens, the rollout {rollout.tokens}")
-        return {"wire": connection.wire, "rollout": asdict(rollout), "raw": asdict(raw)}
+        return {"wire": connection.wire, "sessions": sessions, "rollout": asdict(rollout), "raw": asdict(raw)}
 
     async def rollout(self, connection: Connection, sessions: int) -> tuple[Pass, list[tuple[Any, Any]]]:
         metered = Metered(self.llm.llm_engine)

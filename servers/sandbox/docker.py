@@ -52,7 +52,7 @@ class Docker:
 
     async def open(self) -> None:
         """Find the engine and the image, and remove what gone processes left. Raises `SandboxUnavailable`."""
-        self._api, self._errors = _client()
+        self._api, self._errors = await asyncio.to_thread(_client)
         engine = await self._ask("version")
         logger.info("sandbox: %s %s", engine.get("Platform", {}).get("Name") or "engine", engine["Version"])
         about = await self._ask("info")
@@ -63,20 +63,39 @@ class Docker:
 
     async def start(self) -> Slot:
         """Start a container. Raises `SandboxUnavailable`."""
-        made = await self._ask("create_container", **self._settings())
-        kill = partial(self._remove, made["Id"])
+        starting = asyncio.ensure_future(asyncio.to_thread(self._begin))
         try:
-            attached = await self._ask("attach_socket", made["Id"], {"stdin": 1, "stdout": 1, "stream": 1})
-            await self._ask("start", made["Id"])
-            reader, writer = await streams(_own_socket(attached))
-        except BaseException:
-            await kill()
+            container, attached = await asyncio.shield(starting)
+        except asyncio.CancelledError:  # what a thread has begun must not be left behind
+            container, attached = await starting
+            attached.close()
+            await self._remove(container)
             raise
-        return Slot(f"docker-{made['Id'][:12]}", reader, writer, kill)
+        reader, writer = await streams(attached)
+        return Slot(f"docker-{container[:12]}", reader, writer, partial(self._remove, container))
+
+    def _begin(self) -> tuple[str, socket.socket]:
+        """A running container and the socket of its worker's streams."""
+        container = self._call("create_container", **self._settings())["Id"]
+        try:
+            attached = _own_socket(self._call("attach_socket", container, {"stdin": 1, "stdout": 1, "stream": 1}))
+            try:
+                self._call("start", container)
+            except SandboxUnavailable:
+                attached.close()
+                raise
+        except SandboxUnavailable:
+            self._forget(container)
+            raise
+        return container, attached
 
     async def close(self) -> None:
         if self._api is not None:
             await asyncio.to_thread(self._api.close)
+
+    def label(self) -> str:
+        """What the containers of this process carry: whose they are."""
+        return _owner(os.getpid())
 
     def _settings(self) -> dict[str, Any]:
         return {
@@ -87,7 +106,7 @@ class Docker:
             "user": f"{NOBODY}:{NOBODY}",
             "working_dir": "/tmp",
             "stdin_open": True,  # and closed with the connection: then the worker ends
-            "labels": {LABEL: _owner(os.getpid())},
+            "labels": {LABEL: self.label()},
             "host_config": self._api.create_host_config(**self._hardening()),
         }
 
@@ -115,17 +134,25 @@ class Docker:
         }
 
     async def _ask(self, method: str, *arguments: Any, **options: Any) -> Any:
+        return await asyncio.to_thread(self._call, method, *arguments, **options)
+
+    def _call(self, method: str, *arguments: Any, **options: Any) -> Any:
         """Call the engine. Raises `SandboxUnavailable`."""
+        if not engine_answers():  # the SDK leaves a socket open for every try to reach one that is gone
+            raise SandboxUnavailable(f"the container engine at {address()} does not answer any more")
         try:
-            return await asyncio.to_thread(getattr(self._api, method), *arguments, **options)
+            return getattr(self._api, method)(*arguments, **options)
         except (self._errors.DockerException, OSError) as error:
             raise SandboxUnavailable(f"the container engine does not do {method}: {_sentence(error)}") from error
 
     async def _remove(self, container: str) -> None:
-        """Kill a container at once and forget it; one that is gone already, or an engine that is, is fine."""
+        await asyncio.to_thread(self._forget, container)
+
+    def _forget(self, container: str) -> None:
+        """Kill a container at once and remove it; one that is gone already, or an engine that is, is fine."""
         for method, options in (("kill", {}), ("remove_container", {"force": True, "v": True})):
             try:
-                await self._ask(method, container, **options)
+                self._call(method, container, **options)
             except SandboxUnavailable as error:
                 logger.debug("%s: %s", container[:12], error)
 
@@ -144,14 +171,15 @@ def _client() -> tuple[Any, Any]:
         raise SandboxUnavailable("the docker backend needs the docker SDK: pip install 'gymwire[docker]'") from None
     errors = importlib.import_module("docker.errors")
     where = address()
+    silent = f"no container engine answers at {where}; start one, or name another in DOCKER_HOST"
+    if not engine_answers():
+        raise SandboxUnavailable(silent)
     try:
         options = {**docker.utils.kwargs_from_env(), "base_url": where, "version": "auto", "timeout": API_TIMEOUT_S}
         api = docker.APIClient(**options)
         api.ping()
     except (errors.DockerException, OSError) as error:
-        raise SandboxUnavailable(
-            f"no container engine answers at {where} ({_sentence(error)}); start it, or name another in DOCKER_HOST"
-        ) from None
+        raise SandboxUnavailable(f"{silent} ({_sentence(error)})") from None
     return api, errors
 
 

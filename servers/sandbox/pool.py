@@ -40,8 +40,8 @@ class Pool:
     ) -> None:
         self.launcher, self.slots = launcher, slots
         self.recycle_jobs, self.recycle_age_s, self.queue_timeout_s = recycle_jobs, recycle_age_s, queue_timeout_s
-        self.lines: set[Line] = set()  # workers that are ready or busy
-        self._free: deque[Line] = deque()
+        self.lines: set[Line] = set()  # workers that are idle or busy
+        self.idle: deque[Line] = deque()
         self._waiters: deque[asyncio.Future[Line]] = deque()
         self._tasks: set[asyncio.Task[None]] = set()
         self._ending: set[asyncio.Task[None]] = set()  # workers that are killed: not even `close` interrupts that
@@ -53,7 +53,7 @@ class Pool:
         try:
             await self.launcher.open()
             for line in await _all(self._start() for _ in range(self.slots)):
-                self._free.append(line)
+                self.idle.append(line)
         except BaseException:
             await self.close()
             raise
@@ -67,7 +67,7 @@ class Pool:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         self._refuse("the sandbox has been closed")
-        self._free.clear()
+        self.idle.clear()
         for line in list(self.lines):
             self._end(line)
         await asyncio.gather(*self._ending, return_exceptions=True)
@@ -112,8 +112,8 @@ class Pool:
     # ---- free slots, and who waits for one
 
     async def _take(self, *, first: bool = False) -> Line:
-        while self._free and not self._waiters:
-            line = self._free.popleft()
+        while self.idle and not self._waiters:
+            line = self.idle.popleft()
             if not line.gone:
                 return line
             self._lose(line, "it ended while it was idle")
@@ -158,7 +158,7 @@ class Pool:
             if not waiter.done():
                 waiter.set_result(line)
                 return
-        self._free.append(line)
+        self.idle.append(line)
 
     def _refuse(self, reason: str) -> None:
         while self._waiters:
@@ -210,8 +210,8 @@ class Pool:
         """The replacement is ready before the old worker leaves."""
         await self._revive()
         line.retiring = True
-        if line in self._free:
-            self._free.remove(line)
+        if line in self.idle:
+            self.idle.remove(line)
             self._give(line)
 
     async def _abandon(self, line: Line) -> None:
@@ -224,8 +224,8 @@ class Pool:
         """Find idle workers that have died or grown old before a job does."""
         while True:
             await asyncio.sleep(SWEEP_S)
-            for line in [line for line in self._free if line.gone or self._old(line)]:
-                self._free.remove(line)
+            for line in [line for line in self.idle if line.gone or self._old(line)]:
+                self.idle.remove(line)
                 self._give(line)
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:

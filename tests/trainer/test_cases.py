@@ -169,10 +169,8 @@ async def test_x12_a_cut_episode_is_known_as_cut(row: dict[str, Any]) -> None:
     template = template_named("TINY")
     policy = Written(template, TABLE["X11"]["turns"])
     first = len(policy.ids(0, train_book(1).episode(train_book(1).names[0]).row.prompt[0]["content"]))  # type: ignore[union-attr]
-    named: dict[Any, int] = {"the first turn and 3": first + 3, "the first turn without 2": first - 2}
-    trace = await played(
-        policy, **{key: named[value] if value in named else value for key, value in row["limits"].items()}
-    )
+    named: dict[Any, Any] = {"the first turn and 3": first + 3, "the first turn without 2": first - 2}
+    trace = await played(policy, **{key: named.get(value, value) for key, value in row["limits"].items()})
     assert trace.outcome is not None
     assert (trace.outcome.ending, trace.reward) == (Ending.CUT, 0.0)
     assert (len(trace.steps), trace.turns) == (row["calls"], 1)

@@ -15,9 +15,11 @@ import json
 import os
 from typing import Any, BinaryIO
 
-from .plain import NotPlain, allow_long_integers, decode, encode
+from .plain import MAX_DEPTH, NotPlain, allow_long_integers, decode, encode
 
 MAX_TEXT = 300
+#: Less than an argument may have: else an answer that the tests hand back would break them, and not be the program's.
+ANSWER_DEPTH = MAX_DEPTH - 50
 NEVER_RAISED = (StopIteration, StopAsyncIteration, AssertionError, Warning)
 
 
@@ -107,12 +109,13 @@ class Link:
             self.unsupported = f"an argument cannot cross: {error}"
             raise Unsupported(self.unsupported) from None
 
-    def value(self, answer: Any) -> Any:
+    def value(self, answer: Any, objects: bool = True) -> Any:
+        """What the program answered; with `objects` it may be a `Thing`."""
         kind, *parts = answer
         if kind == "raised":
             raise exception_of(*parts)
         try:
-            return decode(parts[0], self.thing)
+            return decode(parts[0], self.thing if objects else None, ANSWER_DEPTH)
         except NotPlain as error:
             self.broken = f"an answer cannot cross: {error}"
             raise SolutionError(self.broken) from None
@@ -121,8 +124,11 @@ class Link:
         return self._things.setdefault(number, Thing(self, number))
 
     def function(self, name: str) -> Any:
+        """Only what is named as a class makes objects: an object says itself what `in`, `len` and truth are."""
+
         def call(*arguments: Any, **keywords: Any) -> Any:
-            return self.value(self.ask(["call", name, self.text(arguments), self.text(keywords)]))
+            answer = self.ask(["call", name, self.text(arguments), self.text(keywords)])
+            return self.value(answer, objects=name[:1].isupper())
 
         call.__name__ = call.__qualname__ = name
         return call
@@ -180,7 +186,7 @@ def _names(link: Link, task: dict[str, Any]) -> dict[str, Any]:
         raise Unsupported(link.unsupported) from None
     for name, kind in task["names"].items():
         if kind == "value":
-            space[name] = link.value(link.ask(["constant", name]))
+            space[name] = link.value(link.ask(["constant", name]), objects=False)
         elif kind != "missing":
             space[name] = link.function(name)
     exec(compile(task["setup"], "setup", "exec"), space)

@@ -71,24 +71,26 @@ def _rare(value: Any, handle: Callable[[Any], int | None], inner: Callable[[Any]
     raise NotPlain(f"a {type(value).__name__} is not a plain built-in value")
 
 
-def decode(raw: Any, object_of: Callable[[int], Any] | None = None) -> Any:
-    """The value of its JSON form; `object_of` says what a handle stands for. Raises `NotPlain`.
+def decode(raw: Any, object_of: Callable[[int], Any] | None = None, depth: int = MAX_DEPTH) -> Any:
+    """The value of its JSON form, no deeper than `depth`; `object_of`: what a handle stands for. Raises `NotPlain`.
 
     For use inside jobs alone: hash collisions that a program chose can make a set slow to build.
     """
     if not isinstance(raw, list):
         return raw
+    if depth < 0:
+        raise NotPlain("a value is nested too deeply")
     try:
-        return _decode_tagged(raw[0], raw[1:], object_of)
+        return _decode_tagged(raw[0], raw[1:], object_of, depth - 1)
     except (TypeError, ValueError, LookupError, RecursionError, OverflowError) as error:
         raise NotPlain(f"no plain value: {error}") from error
 
 
-def _decode_tagged(tag: Any, parts: list[Any], object_of: Callable[[int], Any] | None) -> Any:
+def _decode_tagged(tag: Any, parts: list[Any], object_of: Callable[[int], Any] | None, depth: int) -> Any:
     if tag in MAKERS:
-        return MAKERS[tag]([decode(part, object_of) for part in parts])
+        return MAKERS[tag]([decode(part, object_of, depth) for part in parts])
     if tag == "dict":
-        return {decode(key, object_of): decode(item, object_of) for key, item in parts}
+        return {decode(key, object_of, depth): decode(item, object_of, depth) for key, item in parts}
     if tag == "int":
         return int(parts[0], 16)
     if tag == "float":

@@ -6,6 +6,7 @@ from collections.abc import Generator, Iterator
 
 import pytest
 
+from tests.sandboxes import available, wants_one
 from tests.serving import serving
 from tests.worlds import BUNDLED, PLACES
 
@@ -14,7 +15,7 @@ from tests.worlds import BUNDLED, PLACES
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The URL of a gymwire server that serves the bundled environments."""
     log = tmp_path_factory.mktemp("server") / "server.log"
-    with serving(log, *BUNDLED) as running:
+    with serving(log, *_bundled()) as running:
         yield running.url
 
 
@@ -22,8 +23,12 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 def worlds(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The URL of a server with the bundled environments and those that only tests need."""
     log = tmp_path_factory.mktemp("worlds") / "server.log"
-    with serving(log, *BUNDLED, *PLACES) as running:
+    with serving(log, *_bundled(), *PLACES) as running:
         yield running.url
+
+
+def _bundled() -> list[str]:
+    return [name for name, environment in BUNDLED.items() if not wants_one(environment) or available()]
 
 
 @pytest.hookimpl(wrapper=True)

@@ -23,8 +23,12 @@ SHARED = {"types", "answers", "policies", "wirejson", "schema", "order"}
 IN_PROCESS = {"local", "foreign", "connect", "demo", "demo_faults", "demo_rounds", "demo_server"}
 
 
+#: Folders whose Python files are data: what `gymwire new` writes, what `swe` gives a policy.
+DATA = {"templates", "repositories"}
+
+
 def modules(part: str) -> list[Path]:
-    return sorted(path for path in (ROOT / part).rglob("*.py") if "templates" not in path.parts)
+    return sorted(path for path in (ROOT / part).rglob("*.py") if not DATA & set(path.parts))
 
 
 def imports(path: Path) -> Iterator[str]:

@@ -50,6 +50,7 @@ def _copy(source: Path, target: Path) -> None:
 def check(folder: Path) -> int:
     """Run pyright over the package as installed; its exit status."""
     config: dict[str, object] = {"include": ["gymwire"], "pythonVersion": "3.11", "typeCheckingMode": "standard"}
+    config["exclude"] = ["**/swe/repositories"]  # data: repositories as a policy finds them
     if find_spec("trl") is None:  # the trainer's stack is an extra of its own: what it offers is unknown then
         trainer = {"root": "gymwire/trainer", "extraPaths": ["."], "reportMissingImports": "none"}
         config["executionEnvironments"] = [trainer, {"root": "."}]

@@ -11,6 +11,7 @@ from gymwire.adapters import Connection, connect
 from gymwire.adapters.drive import Played, drive
 from gymwire.servers.types import Row
 
+from tests.sandboxes import skip_without
 from tests.worlds import BUNDLED, WORLDS
 
 WIRES = ("local", "nemo-gym", "openenv", "mcp")
@@ -20,6 +21,7 @@ ENVIRONMENTS = BUNDLED | WORLDS
 @asynccontextmanager
 async def world(name: str, wire: str, url: str, **options: Any) -> AsyncIterator[Connection]:
     """A connection to one environment on one wire: the server at `url`, or this process."""
+    skip_without(ENVIRONMENTS[name])
     sessions = options.pop("sessions", None)
     if wire == "local":
         opening = connect(ENVIRONMENTS[name], wire="local", sessions=sessions, **options)

@@ -71,9 +71,8 @@ class Swe(Environment):
         except BadRepository as error:
             raise RowError(f"repository: {error}") from error
         if self.data.bug not in self.repository.bugs:
-            raise RowError(
-                f"bug: {self.repository.name} has no {self.data.bug!r:.60}, only {list(self.repository.bugs)}"
-            )
+            there = ", ".join(self.repository.bugs)
+            raise RowError(f"bug: {self.repository.name} has no {self.data.bug!r:.60}; there are: {there}")
         self.given = self.repository.with_bug(self.repository.bugs[self.data.bug])
         self.files: dict[str, bytes] = dict(self.given)
 
@@ -90,7 +89,7 @@ class Swe(Environment):
             self.files = {path: data for path, data in result.files.items() if "__pycache__" not in path}
         return _told(result)
 
-    @tool
+    @tool(read_only=True)
     async def read_file(self, path: str, first_line: Annotated[int, Field(ge=1)] = 1) -> str:
         """Show a file with its line numbers.
 

@@ -47,7 +47,7 @@ async def passes(sandbox: Sandbox, repository: Repository, files: Mapping[str, b
     return _answers(await sandbox.run(_job(repository, files))) == expected
 
 
-def under_test(repository: Repository, given: Mapping[str, bytes], now: Mapping[str, bytes]) -> dict[str, bytes]:
+def under_test(given: Mapping[str, bytes], now: Mapping[str, bytes]) -> dict[str, bytes]:
     """A clean copy of what was given, plus the workspace's changes, without those to tests."""
     kept = {path: data for path, data in given.items() if path.startswith(RESERVED)}
     changed = {path: data for path, data in now.items() if not path.startswith(RESERVED)}

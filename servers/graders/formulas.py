@@ -23,7 +23,8 @@ _TEXT_AT_END = re.compile(_TEXT.pattern + r"(?:\^\{?[23]\}?)?\s*$")
 #: A number, then a unit as words: `5 cm`, `12 square meters`, `30 km/h`.
 _UNIT = re.compile(r"(.*[0-9)}!%])\s*((?:[A-Za-z\u00b5]{2,}|[mgslhLKJNWVA])(?:[ ./^{}0-9A-Za-z]*)?)")
 _FUNCTIONS = re.compile(r"(?:sin|cos|tan|cot|sec|csc|log|ln|exp|sqrt|pi|infty|frac|mod|in|or|and|cup|cap)\b")
-_NAMED = re.compile(r"[A-Za-z]\s*=\s*(?=[^=]+$)")
+#: `x = 5`, but not `y = 3 - x`, which is an equation.
+_NAMED = re.compile(r"[A-Za-z]\s*=\s*(?=(?:\\[A-Za-z]+|[^=A-Za-z])+$)")
 _WORD = re.compile(r"(?<![A-Za-z\\])(?:[A-Za-z]{3,}|(?:so|is|it|to|of|we|as|by|be|at|if|on|no|my)\b)")
 _LONELY = re.compile(
     r"(?<![^\s$*_=:(\[\u2248~])(?P<number>[-+\u2212]?\\?\$?(?:[0-9]{1,3}(?:,[0-9]{3})+|[0-9]+)?(?:\.?[0-9]+)"

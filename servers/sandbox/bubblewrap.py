@@ -65,6 +65,15 @@ class Bubblewrap:
 
     async def start(self) -> Slot:
         """Start a sandbox; returns once its name spaces exist. Raises `SandboxUnavailable`."""
+        starting = asyncio.ensure_future(self._start())
+        try:
+            return await asyncio.shield(starting)
+        except asyncio.CancelledError:  # bubblewrap that is killed half-way leaves a process that waits for it for ever
+            with suppress(SandboxUnavailable):
+                await (await starting).kill()
+            raise
+
+    async def _start(self) -> Slot:
         self._started += 1
         uid = self._uid()
         with ExitStack() as stack:
@@ -156,32 +165,45 @@ def _memory_file(content: bytes, stack: ExitStack) -> int:
     return fd
 
 
-async def _slot(process: Process, told: int) -> Slot:
-    """The slot of a sandbox that is being started. Raises `SandboxUnavailable` with bubblewrap's own words."""
-    assert process.stdin and process.stdout and process.stderr
-    first = await _first_process(told)
-    if first is None:
-        complaint = (await process.stderr.read()).decode(errors="replace").strip()
-        await process.wait()
-        raise SandboxUnavailable(f"bubblewrap cannot make a sandbox here: {complaint}")
+class _Sandbox:
+    """A sandbox that runs. `first`: a descriptor of the process that is PID 1 inside."""
 
-    async def kill() -> None:
-        if process.returncode is None:
+    def __init__(self, process: Process, first: int) -> None:
+        self._process, self._first = process, first
+
+    async def kill(self) -> None:
+        if self._process.returncode is None:
             # The first process takes its whole process name space with it; bubblewrap ends when that is done.
             with suppress(ProcessLookupError):
-                signal.pidfd_send_signal(first, signal.SIGKILL)
-            await process.wait()
-        process.stdin.close()
+                signal.pidfd_send_signal(self._first, signal.SIGKILL)
+            await self._process.wait()
+        if self._first >= 0:
+            os.close(self._first)
+            self._first = -1
 
-    async def autopsy() -> str:
+    async def autopsy(self) -> str:
         try:
-            await asyncio.wait_for(process.wait(), AUTOPSY_S)
+            await asyncio.wait_for(self._process.wait(), AUTOPSY_S)
         except TimeoutError:
             return ""
-        said = (await process.stderr.read()).decode(errors="replace").strip()
-        return f"exit status {process.returncode}{': ' if said else ''}{said[-500:]}"
+        return f"exit status {self._process.returncode}: {await _complaint(self._process)}".rstrip(": ")
 
-    return Slot(f"bubblewrap-{process.pid}", process.stdout, process.stdin, kill, autopsy)
+
+async def _complaint(process: Process) -> str:
+    assert process.stderr
+    return (await process.stderr.read()).decode(errors="replace").strip()[-500:]
+
+
+async def _slot(process: Process, told: int) -> Slot:
+    """The slot of a sandbox that is being started. Raises `SandboxUnavailable` with bubblewrap's own words."""
+    assert process.stdin and process.stdout
+    first = await _first_process(told)
+    if first is None:
+        complaint = await _complaint(process)
+        await process.wait()
+        raise SandboxUnavailable(f"bubblewrap cannot make a sandbox here: {complaint}")
+    sandbox = _Sandbox(process, first)
+    return Slot(f"bubblewrap-{process.pid}", process.stdout, process.stdin, sandbox.kill, sandbox.autopsy)
 
 
 async def _first_process(told: int) -> int | None:

@@ -19,6 +19,8 @@ Jobs have the worker's user, so this protects it and the jobs after them:
 
 from __future__ import annotations
 
+import _signal  # without the enums around it
+import _thread
 import atexit
 import ctypes
 import errno
@@ -36,6 +38,7 @@ import struct
 import sys
 import threading
 import time
+from importlib.machinery import SourceFileLoader
 
 # Frames: type and length of the body. To the worker:
 JOB, STDIN, END, KILL = 1, 2, 3, 4
@@ -69,7 +72,7 @@ GETDENTS64 = {"x86_64": 217}.get(os.uname().machine, 61)
 WARM = "bisect collections copy dataclasses datetime decimal enum fractions functools heapq itertools json math"
 WARM += " operator random re statistics string threading traceback typing"
 #: Modules that a starting interpreter loads before a program's own folder is on its path: those cannot be shadowed.
-FIRST = frozenset("abc codecs encodings genericpath io os posixpath site stat zipimport _collections_abc".split())
+FIRST = frozenset(["abc", "codecs", "encodings", "genericpath", "io", "os", "posixpath", "site", "stat", "zipimport", "_collections_abc"])
 
 libc = ctypes.CDLL(None, use_errno=True)
 
@@ -317,6 +320,9 @@ CGROUP_MEMORY = (
     ("/sys/fs/cgroup/memory.stat", (b"anon ", b"shmem ")),
     ("/sys/fs/cgroup/memory/memory.stat", (b"rss ", b"shmem ")),
 )
+HARD_LIMITS = {
+    which: resource.getrlimit(which)[1] for name, which in vars(resource).items() if name.startswith("RLIMIT_")
+}
 PAGE = os.sysconf("SC_PAGE_SIZE")
 TICKS = os.sysconf("SC_CLK_TCK")
 
@@ -540,7 +546,7 @@ def children_cpu():
 
 
 class Worker:
-    def __init__(self, root="/tmp", processes="0", refused=""):
+    def __init__(self, root, processes="0", refused=""):
         self.root, self.folder = root, os.path.join(root, FOLDER)
         self.processes, self.refused = int(processes), bytes.fromhex(refused)
         self.herd, self.broom = Herd(), Broom(root)
@@ -628,7 +634,7 @@ def take_streams():
 
 def standing():
     """What a job could change of this process from outside."""
-    limits = [resource.getrlimit(getattr(resource, name)) for name in dir(resource) if name.startswith("RLIMIT_")]
+    limits = [resource.getrlimit(which) for which in HARD_LIMITS]
     return os.getpriority(os.PRIO_PROCESS, 0), os.sched_getaffinity(0), os.sched_getscheduler(0), limits
 
 
@@ -773,7 +779,7 @@ class Start:
         os.setsid()
         os.nice(NICE)
         libc.prctl(PR_SET_DUMPABLE, 1, 0, 0, 0)
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+        _signal.signal(_signal.SIGINT, _signal.default_int_handler)
         argv = [os.fsdecode(bytes(part)) for part in self._list()]
         os.mkdir(self.worker.folder, 0o700)
         os.chdir(self.worker.folder)
@@ -782,12 +788,11 @@ class Start:
             name, content = os.fsdecode(bytes(self._part())), self._part()
             write_file(name, content)
             names.append(name)
-        self._environment()
         self._limit()
         refuse_calls(self.worker.refused)
         if argv[0] == "python" and len(argv) > 1 and not argv[1].startswith("-"):
             os.close(3)
-            return Script(argv, names)
+            return Script(argv, names, self)
         execute(argv)
 
     def _streams(self):
@@ -811,32 +816,31 @@ class Start:
     def _list(self):
         return [self._part() for _ in range(self._count())]
 
-    def _environment(self):
-        path = os.environ.get("PATH", os.defpath)
-        os.environ.clear()
-        os.environ.update(PATH=path, HOME=self.worker.folder, TMPDIR=self.worker.root, LANG="C.UTF-8")
-
     def _limit(self):
         limits = self.limits
         cpu = int(limits.cpu_s) + 1
-        bounds = {"CPU": (cpu, cpu + 1), "FSIZE": limits.files, "CORE": 0, "NOFILE": MAX_OPEN_FILES}
+        bound(resource.RLIMIT_CPU, cpu, cpu + 1)
+        bound(resource.RLIMIT_FSIZE, limits.files, limits.files)
         # Stacks of threads count as data: room for those it may have, of which it cannot use more than the looks allow.
-        bounds["DATA"] = limits.memory + limits.processes * (8 << 20)
+        data = limits.memory + limits.processes * (8 << 20)
+        bound(resource.RLIMIT_DATA, data, data)
         if self.worker.processes:
-            bounds["NPROC"] = self.worker.processes
-        for name, bound in bounds.items():
-            which = getattr(resource, f"RLIMIT_{name}")
-            soft, hard = bound if isinstance(bound, tuple) else (bound, bound)
-            most = resource.getrlimit(which)[1]
-            if most != resource.RLIM_INFINITY:
-                soft, hard = min(soft, most), min(hard, most)
-            resource.setrlimit(which, (soft, hard))
-        with open("/proc/self/oom_score_adj", "w") as file:
-            file.write("1000")
+            bound(resource.RLIMIT_NPROC, self.worker.processes, self.worker.processes)
+        score = os.open("/proc/self/oom_score_adj", os.O_WRONLY)
+        os.write(score, b"1000")
+        os.close(score)
+
+
+def bound(which, soft, hard):
+    """Set a limit, or the one that is there already where that is lower."""
+    most = HARD_LIMITS[which]
+    if most != resource.RLIM_INFINITY:
+        soft, hard = min(soft, most), min(hard, most)
+    resource.setrlimit(which, (soft, hard))
 
 
 def write_file(name, content):
-    if os.path.dirname(name):
+    if "/" in name:
         os.makedirs(os.path.dirname(name), exist_ok=True)
     file = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o755)
     write_all(file, content)
@@ -868,8 +872,9 @@ def execute(argv):
 class Script:
     """A Python program, run as `python main.py` runs it."""
 
-    def __init__(self, argv, names):
-        self.argv, self.path = argv, os.path.realpath(argv[1])
+    def __init__(self, argv, names, start):
+        self.argv, self.start = argv, start  # to let go of what the fork had would cost it more than to keep it
+        self.path = os.path.join(os.getcwd(), argv[1]) if argv[1] in names else os.path.realpath(argv[1])
         for name in names:  # a file of the job goes before a module that only this program needed
             top = name.split("/")[0]
             top = top[:-3] if top.endswith(".py") else top
@@ -884,7 +889,7 @@ class Script:
         sys.path.insert(0, os.path.dirname(self.path))
         if hasattr(sys, "orig_argv"):
             sys.orig_argv[:] = self.argv
-        open_text_streams()
+        sys.stdin, sys.stdout, sys.stderr = sys.__stdin__, sys.__stdout__, sys.__stderr__ = STREAMS
         gc.enable()
         self._leave(self._code())
 
@@ -902,11 +907,9 @@ class Script:
             return 1
 
     def _execute(self):
-        from importlib.machinery import SourceFileLoader
-
         try:
-            with open(self.path, "rb") as file:
-                source = file.read()
+            with io.FileIO(self.path) as file:
+                source = file.readall()
         except OSError as error:
             text = f"{sys.executable}: can't open file {self.path!r}: [Errno {error.errno}] {error.strerror}\n"
             sys.stderr.write(text)
@@ -919,10 +922,11 @@ class Script:
 
     def _leave(self, code):
         """What an interpreter does at its end, without tearing down all that this one had loaded before."""
-        try:
-            threading._shutdown()
-        except BaseException:
-            sys.excepthook(*_shown())
+        if _thread._count():  # threads that it waits for
+            try:
+                threading._shutdown()
+            except BaseException:
+                sys.excepthook(*_shown())
         atexit._run_exitfuncs()
         flushed = _flush()
         self._clear()
@@ -970,17 +974,35 @@ def _flush():
     return good
 
 
-def open_text_streams():
-    read = io.open(0, "rb", closefd=False)
-    write, complain = io.open(1, "wb", closefd=False), io.open(2, "wb", closefd=False)
-    sys.stdin = sys.__stdin__ = io.TextIOWrapper(read, "utf-8", "surrogateescape")
-    sys.stdout = sys.__stdout__ = io.TextIOWrapper(write, "utf-8", "surrogateescape")
-    sys.stderr = sys.__stderr__ = io.TextIOWrapper(complain, "utf-8", "backslashreplace", line_buffering=True)
-    for stream, mode in ((sys.stdin, "r"), (sys.stdout, "w"), (sys.stderr, "w")):
+def text_streams():
+    """The streams of a job, made before there is one: on pipes, which is what it will have there."""
+    kept = [os.dup(fd) for fd in (0, 1, 2)]
+    out, into = os.pipe()
+    for fd, end in ((0, out), (1, into), (2, into)):
+        os.dup2(end, fd)
+    read = open(0, "rb", closefd=False)
+    write, complain = open(1, "wb", closefd=False), open(2, "wb", closefd=False)
+    streams = (
+        io.TextIOWrapper(read, "utf-8", "surrogateescape"),
+        io.TextIOWrapper(write, "utf-8", "surrogateescape"),
+        io.TextIOWrapper(complain, "utf-8", "backslashreplace", line_buffering=True),
+    )
+    for fd, stream, mode in zip(kept, streams, "rww"):
         stream.mode = mode
+        os.dup2(fd, stream.fileno())
+        os.close(fd)
+    os.close(out)
+    os.close(into)
+    return streams
 
 
-def warm_up():
+def warm_up(root):
+    """What every job would do for itself, done once."""
+    path = os.environ.get("PATH", os.defpath)
+    os.environ.clear()
+    os.environ.update(PATH=path, HOME=os.path.join(root, FOLDER), TMPDIR=root, LANG="C.UTF-8")
+    for which, most in ((resource.RLIMIT_CORE, 0), (resource.RLIMIT_NOFILE, MAX_OPEN_FILES)):
+        bound(which, most, most)
     site.main()
     for name in WARM.split():
         __import__(name)
@@ -989,15 +1011,16 @@ def warm_up():
     gc.freeze()
 
 
-def main():
+def main(root="/tmp", *settings):
     libc.prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # which PID 1 does not feel
     os.umask(0o022)
-    warm_up()
-    return Worker(*sys.argv[1:]).serve()
+    warm_up(root)
+    return Worker(root, *settings).serve()
 
 
 if __name__ == "__main__":
-    script = main()
+    STREAMS = text_streams()
+    script = main(*sys.argv[1:])
     if script is not None:
         script.become()

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest
+from gymwire.servers.sandbox.bubblewrap import INSTALL
 from gymwire.servers.sandbox.jobs import Limits
 from gymwire.servers.sandbox.pool import Pool
 from gymwire.servers.sandbox.select import CEILING, Choice, launcher_of
@@ -23,7 +25,7 @@ def launcher(backend: str, ceiling: Limits = CEILING) -> Launcher:
     if backend == "docker":
         return launcher_of(Choice(backend, image=required()), ceiling)
     if shutil.which("bwrap") is None:
-        pytest.skip("bubblewrap is not installed: apt-get install bubblewrap")
+        (pytest.fail if os.environ.get("REQUIRE_DOCKER") == "1" else pytest.skip)(INSTALL)
     return launcher_of(Choice(backend), ceiling)
 
 

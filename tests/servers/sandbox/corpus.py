@@ -112,6 +112,20 @@ MEMORY = {
     "caught, then gone on": "try: kept = bytearray(1 << 31)\nexcept MemoryError: print('caught')",
 }
 
+THREADS = """
+import threading
+for n in range({count}):
+    thread = threading.Thread(target=print, args=(n,))
+    thread.start()
+    thread.join()
+"""
+CHILDREN = """
+import os, time
+for n in range({count}):
+    if os.fork() == 0: os._exit(n)
+print(sorted(os.wait()[1] for _ in range({count})))
+"""
+
 
 def corpus() -> dict[str, Job]:
     """Every program by its name."""
@@ -175,16 +189,9 @@ def _processes() -> Iterator[tuple[str, Job]]:
     for name, argv in COMMANDS.items():
         yield f"command {name}", Job(argv, stdin=b"given", limits=program("", wall_s=1.0, output_bytes=20_000).limits)
     for count in (1, 2, 8):
-        source = f"import threading\nfor n in range({count}):\n    t = threading.Thread(target=print, args=(n,)); t.start(); t.join()"
-        yield f"{count} threads", program(source)
-        source = f"import os\nfor n in range({count}):\n    if os.fork() == 0: os._exit(n)\nprint(sorted(os.wait()[1] for _ in range({count})))"
-        yield f"{count} children", program(source)
-    yield (
-        "too many children",
-        program(
-            "import os, time\nfor _ in range(40):\n    if os.fork() == 0: time.sleep(9)\ntime.sleep(9)", processes=8
-        ),
-    )
+        yield f"{count} threads", program(THREADS.format(count=count))
+        yield f"{count} children", program(CHILDREN.format(count=count))
+    yield "too many children", program(CHILDREN.format(count=40).replace("os._exit(n)", "time.sleep(9)"), processes=8)
     yield (
         "a child's exit",
         program("import subprocess, sys\nprint(subprocess.run([sys.executable, '-c', 'exit(6)']).returncode)"),

@@ -9,14 +9,13 @@ from collections.abc import Sequence
 from tempfile import TemporaryDirectory
 
 import pytest
-from click.testing import Result
 from gymwire.servers.cli import build
 from gymwire.servers.sandbox import bubblewrap
 from gymwire.servers.sandbox.attacks import ATTACKS, Attack, Limit
 from gymwire.servers.sandbox.check import CLAIMS, Finding, check
 from gymwire.servers.sandbox.select import Choice, launcher_of
 from gymwire.servers.sandbox.slots import Launcher
-from typer.testing import CliRunner
+from typer.testing import CliRunner, Result
 
 from tests.servers.sandbox.backends import BACKENDS, launcher
 

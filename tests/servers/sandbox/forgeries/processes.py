@@ -80,6 +80,44 @@ def double(n):
     return int(found[0]) if found else None
 """
 
+#: Every forgery is followed by an honest program in both places: that one is there to be found.
+_JOB_BEFORE = """
+import os, re, sys
+wanted = re.compile(rb"def double\\(n\\):\\n    return [^\\n]{,20}twice, of c[o]urse")
+def contents():
+    for folder, _, names in os.walk("/tmp"):
+        for name in names:
+            yield os.path.join(folder, name)
+    yield from (f"/proc/1/fd/{fd}" for fd in range(64))
+def memory(pid):
+    with open(f"/proc/{pid}/maps") as maps, open(f"/proc/{pid}/mem", "rb", 0) as file:
+        for line in maps.read().splitlines():
+            span, access, *_ = line.split()
+            if "r" in access and "[v" not in line:
+                start, end = (int(edge, 16) for edge in span.split("-"))
+                try:
+                    file.seek(start)
+                    yield file.read(end - start)
+                except (OSError, ValueError, OverflowError):
+                    pass
+def texts():
+    for path in contents():
+        try:
+            yield open(path, "rb").read(1 << 20)
+        except OSError:
+            pass
+    for pid in (os.getpid(), os.getppid(), 1):
+        try:
+            yield from memory(pid)
+        except OSError:
+            pass
+for text in texts():
+    if found := wanted.search(text):
+        exec(found[0].decode())
+        print(double(int(input())))
+        break
+"""
+
 _AT_EXIT = """
 import atexit, os, sys, threading
 atexit.register(lambda: print(6))
@@ -154,6 +192,7 @@ FORGERIES = (
     Forgery("writes every file that might be read", ALL, _FILES),
     Forgery("reads its own folder and the processes above", ALL, _OWN_FOLDER),
     Forgery("searches the memory of the processes above", ALL, _PARENT),
+    Forgery("runs the honest program of the job before", ("stdin", "call", "check"), _JOB_BEFORE),
     Forgery("acts at exit, in threads and when it is forgotten", ALL, _AT_EXIT),
     Forgery("plays with signals", ALL, _SIGNALS),
     Forgery("traces the grader's frames", ALL, _TRACE),

@@ -11,7 +11,7 @@ from typing import Any
 
 NUMBERS = (3, 10, 41, 700, 12_345, 8_080)
 CHECK = "def check(candidate):\n" + "".join(f"    assert candidate({n}) == {2 * n}\n" for n in NUMBERS)
-HONEST_FUNCTION = "def double(n):\n    return 2 * n\n"
+HONEST_FUNCTION = "def double(n):\n    return 2 * n  # twice, of course\n"
 #: What a judge asks of an object of the program's: tests whose words could mean something else to it.
 LOOSE = "def check(candidate):\n    assert 6 in candidate(3)\n    assert candidate(4)\n    assert 20 in candidate(10)\n"
 #: A function's answer is its next argument.

@@ -42,7 +42,6 @@ class Served:
         self.environment = environment
         self.name = environment.name
         self.settings = dict(settings or {})
-        self.wants_sandbox = "sandbox" in inspect.signature(environment).parameters and "sandbox" not in self.settings
         self._check_settings()
         self._shared = sandbox or SharedSandbox()
         self._sandbox: Sandbox | None = None
@@ -52,6 +51,14 @@ class Served:
         self.read_only = frozenset(tool.name for tool in self.tools if tool.read_only)
         self.has_end_turn = environment.end_turn is not Environment.end_turn
         self._setup: asyncio.Future[None] | None = None
+
+    @cached_property
+    def wants_sandbox(self) -> bool:
+        """Whether `__init__` asks for a sandbox; one with a default is opened only where the rows need it."""
+        asked = inspect.signature(self.environment).parameters.get("sandbox")
+        if asked is None or "sandbox" in self.settings:
+            return False
+        return asked.default is asked.empty or self.rows.needs_sandbox
 
     @cached_property
     def reset_is_async(self) -> bool:
@@ -74,7 +81,7 @@ class Served:
 
         Raises `SandboxUnavailable`, and whatever the environment's `setup` raised.
         """
-        if self.wants_sandbox and self._sandbox is None:
+        if await asyncio.to_thread(lambda: self.wants_sandbox) and self._sandbox is None:
             self._sandbox = await self._shared.get()
         if self._setup is None:
             self._setup = asyncio.ensure_future(self._run_setup())

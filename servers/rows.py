@@ -11,6 +11,7 @@ import json
 import os
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from hashlib import sha256
 from itertools import islice
 from math import isfinite
@@ -227,6 +228,18 @@ class RowSource:
         own = _splits_of(environment_class)
         self.splits: tuple[str, ...] = own if self._file is None else (_split_of_file(self._file, own),)
 
+    @cached_property
+    def _reader(self) -> RowReader:
+        make = self._environment.row_reader
+        return make(**accepted(make, self._settings))
+
+    @property
+    def needs_sandbox(self) -> bool:
+        """Whether the file's rows need one, or the settings for whatever rows there are. Raises `RowError`."""
+        if self._file is not None:
+            self.count(self.splits[0])
+        return self._reader.needs_sandbox
+
     def count(self, split: str) -> int:
         return len(self._rows(split))
 
@@ -261,10 +274,8 @@ class RowSource:
             rows = tuple(generated_rows(self._environment, split, settings=self._settings))
             place = f"{self._environment.name}: split {split!r}"
         else:
-            make_reader = self._environment.row_reader
-            reader = make_reader(**accepted(make_reader, self._settings))
-            rows, place = tuple(read_rows(self._file, reader)), str(self._file)
-            self.summary = reader.summary()
+            rows, place = tuple(read_rows(self._file, self._reader)), str(self._file)
+            self.summary = self._reader.summary()
         if not rows:
             raise RowError(f"{place} has no rows")
         return rows

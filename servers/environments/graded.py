@@ -19,6 +19,7 @@ from ..graders.registry import BUILT_IN, load
 from ..graders.routing import ANSWER_COLUMNS
 from ..policies import Script
 from ..rows import draw_rows
+from ..sandbox.jobs import Sandbox
 from ..types import Json, Row, Transcript
 from .graded_rows import GradedReader
 
@@ -111,14 +112,16 @@ class Graded(Environment):
         judge_url: str = "",
         judge_model: str = "",
         judge_options: Json | None = None,
+        sandbox: Sandbox | None = None,
     ) -> None:
         """grader: what grades rows that name none: a name, `file.py:function`, or a list as in a row's `verifier`.
         graders: functions of yours, as `file.py:function`, that rows may name.
         prompt, answer: the columns that hold the prompt and the expected answer, where they have unusual names.
         system: a system message before every prompt of a prompt column.
         judge_url, judge_model, judge_options: the endpoint of `judge` and `equivalence`; its key: GYMWIRE_JUDGE_KEY.
+        sandbox: opened by the server where rows are graded by `code`.
         """
-        self.router = router_of(grader, graders, answer, judge_url, judge_model, judge_options)
+        self.router = router_of(grader, graders, answer, judge_url, judge_model, judge_options, sandbox)
 
     @classmethod
     def rows(cls, split: str, count: int | None, seed: int) -> Iterator[Row]:
@@ -136,7 +139,8 @@ class Graded(Environment):
         judge_model: str = "",
         judge_options: Json | None = None,
     ) -> GradedReader:
-        router = router_of(grader, graders, answer, judge_url, judge_model, judge_options)
+        pending = object()  # a sandbox is opened once the rows are known to need it
+        router = router_of(grader, graders, answer, judge_url, judge_model, judge_options, pending)
         return GradedReader(router, cls.tool_specs, prompt, system)
 
     def reset(self, row: Row) -> None:
@@ -153,13 +157,14 @@ def router_of(
     judge_url: str,
     judge_model: str,
     judge_options: Mapping[str, Any] | None,
+    sandbox: Any,
 ) -> Router:
     """The router of a server's settings. Raises `DefinitionError`."""
     extra: dict[str, Grader] = {}
     for target in [graders] if isinstance(graders, str) else graders:
         made = load(target)
         extra[made.name] = made
-    resources = {}
+    resources = {} if sandbox is None else {"sandbox": sandbox}
     if judge_url:
         resources["judge_endpoint"] = JudgeEndpoint.from_settings(judge_url, judge_model, judge_options)
     default = _named(grader, extra)

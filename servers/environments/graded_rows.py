@@ -9,7 +9,7 @@ from typing import Any
 
 from ..graders import Router
 from ..graders.numbers import NotNumeric, TooLarge, read
-from ..graders.routing import METADATA, VERIFIER
+from ..graders.routing import METADATA, VERIFIER, names_in
 from ..row_reader import RowReader
 from ..types import PARAMS_KEY, Message, Row, RowError
 
@@ -24,6 +24,9 @@ class GradedReader(RowReader):
     def __init__(self, router: Router, tools: Iterable[str], prompt: str = "", system: str = "") -> None:
         self._router, self._tools, self._system = router, frozenset(tools), system
         self._columns = (prompt,) if prompt else PROMPT_COLUMNS
+        self.needs_sandbox = router.default is not None and any(
+            "sandbox" in router.grader(name).parameters for name in names_in(router.default)
+        )
         self._prompts: Counter[str] = Counter()
         self._answers: Counter[str] = Counter()
         self._graders: Counter[str] = Counter()
@@ -60,6 +63,7 @@ class GradedReader(RowReader):
             names = ", ".join(self._router.names())
             raise RowError(f"no grader is named: --set grader={fits}, or a column `{VERIFIER}`; there are {names}")
         plan = self._router.plan(row)
+        self.needs_sandbox |= any("sandbox" in entry.grader.parameters for entry in plan.entries)
         self._graders[" + ".join(entry.component for entry in plan.entries)] += 1
         column = answer_column(row, self._router.columns["expected_answer"])
         if column is not None and any("expected_answer" in entry.fields for entry in plan.entries):

@@ -29,7 +29,7 @@ GIVEN = frozenset({"completion", "transcript", "row"})
 #: What a server gives its graders, and how it comes to have it: neither a column nor an argument can stand for it.
 RESOURCES: Mapping[str, str] = {
     "judge_endpoint": "a judge: --set judge_url=http://HOST/v1 --set judge_model=NAME",
-    "sandbox": "a sandbox to run programs in",
+    "sandbox": "a sandbox, which a server opens whose rows or settings name this grader",
 }
 #: Where the built-in graders are: imported when one is first named.
 BUILT_IN: Mapping[str, str] = {

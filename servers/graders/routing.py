@@ -143,14 +143,15 @@ class Router:
         if not isinstance(said, Mapping) or not isinstance(said.get("name"), str):
             form = '{"name": ..., "weight": ..., ...arguments}'
             raise RowError(f"`{VERIFIER}` is a grader's name, an entry {form}, or a list of those; got {item!r:.80}")
-        grader = self._grader(said["name"])
+        grader = self.grader(said["name"])
         arguments = {key: value for key, value in said.items() if key not in ENTRY_KEYS}
         fields = self._fields(grader, arguments, row)
         if grader.check is not None:
             _check(grader, fields)
         return Entry(grader, _component(said, taken), _weight(said), fields)
 
-    def _grader(self, name: str) -> Grader:
+    def grader(self, name: str) -> Grader:
+        """A grader by name. Raises `RowError`."""
         if name in self.extra:
             return self.extra[name]
         if name not in registry.BUILT_IN:
@@ -216,6 +217,13 @@ class _Known:
         for name in (VERIFIER, *GIVEN, *RESOURCES):
             columns.pop(name, None)
         return columns
+
+
+def names_in(verifier: Any) -> list[str]:
+    """The graders that a `verifier` names, as far as it is one."""
+    items = verifier if isinstance(verifier, list) else [verifier]
+    names = [item.get("name") if isinstance(item, Mapping) else item for item in items]
+    return [name for name in names if isinstance(name, str)]
 
 
 def _check(grader: Grader, fields: Mapping[str, Any]) -> None:

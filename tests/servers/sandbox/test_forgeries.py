@@ -15,6 +15,7 @@ from gymwire.servers.sandbox.pool import Pool
 from tests.servers.sandbox.backends import BACKENDS, pool_of
 from tests.servers.sandbox.forgeries import conversation, processes, values
 from tests.servers.sandbox.forgeries.shapes import HONEST, ROWS, Forgery
+from tests.servers.sandbox.programs import program
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.slow]
 FORGERIES = (*conversation.FORGERIES, *values.FORGERIES, *processes.FORGERIES)
@@ -48,6 +49,29 @@ async def test_a_forgery_scores_nothing_and_breaks_nothing(pool: Pool, forgery: 
     for _ in range(pool.slots):  # in each place, also for the next program to look for
         after = await graded(HONEST["call"], "call", pool)
         assert after.solved, after.first_failure
+
+
+#: Uses up what one user of the host may have in pipes; containers share their user.
+HOARD = """
+import os, time
+for _ in range(12):
+    if os.fork() == 0: break
+kept = []
+try:
+    while True: kept.append(os.pipe())
+except OSError:
+    print(end="hoarded", flush=True)
+time.sleep(60)
+"""
+
+
+async def test_a_program_that_hoards_pipes_costs_an_honest_one_nothing(pool: Pool) -> None:
+    """Its input is longer than the pipes that are left hold."""
+    row = {"input_output": {"inputs": ["x" * 40_000], "outputs": ["40000"]}}
+    async with pool.talk(program(HOARD)) as hoarder:
+        assert (await hoarder.receive()).startswith(b"hoarded")
+        done = await grade("```python\nprint(len(input()))\n```", cases_of(row), pool, OPTIONS)
+    assert done.solved, done.first_failure
 
 
 def test_there_are_many() -> None:

@@ -129,7 +129,7 @@ def _places(files: dict[str, int]) -> list[str]:
         options += ["--symlink", os.readlink(path), path] if os.path.islink(path) else ["--ro-bind-try", path, path]
     if not Path(sys.base_prefix).is_relative_to("/usr"):
         options += ["--ro-bind", sys.base_prefix, sys.base_prefix]
-    for path in _ours():
+    for path in hidden(HERE.parent.parent):
         options += ["--tmpfs", path, "--remount-ro", path]
     for path in DEVICES:
         options += ["--dev-bind", path, path]
@@ -142,9 +142,8 @@ def _above(path: str) -> list[str]:
     return [str(parent) for parent in Path(path).parents if parent != Path("/")]
 
 
-def _ours() -> list[str]:
-    """This package's folder, if a slot would see it: its environments know the answers to their own tasks."""
-    package = HERE.parent.parent
+def hidden(package: Path) -> list[str]:
+    """The package's folder, if a slot would see it: its environments know the answers to their own tasks."""
     return [str(package)] if any(package.is_relative_to(root) for root in (*SYSTEM, sys.base_prefix)) else []
 
 

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import wsgiref
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -131,6 +132,20 @@ async def test_slots_that_cannot_be_started_again_are_unavailable(pool: Pool, mo
     os.kill(first_process(line), signal.SIGKILL)
     with pytest.raises(SandboxUnavailable, match="No such file"):
         await job
+
+
+def test_the_package_is_hidden_where_a_slot_would_see_it() -> None:
+    assert bubblewrap.hidden(Path(sys.base_prefix, "lib/python3/site-packages/gymwire")) != []
+    assert bubblewrap.hidden(Path("/usr/lib/python3/dist-packages/gymwire")) != []
+    assert bubblewrap.hidden(Path("/srv/gymwire")) == []
+
+
+async def test_what_is_hidden_is_an_empty_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = str(Path(wsgiref.__file__).parent)
+    monkeypatch.setattr(bubblewrap, "hidden", lambda package: [folder])
+    async with pool_of("bubblewrap", slots=1) as pool:
+        result = await pool.run(program(f"import os\nprint(os.listdir({folder!r}))\nopen({folder + '/x'!r}, 'w')"))
+    assert result.stdout == b"[]\n" and b"Read-only file system" in result.stderr
 
 
 async def test_a_worker_s_reason_for_not_starting_is_told(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -74,5 +74,5 @@ async def test_a_program_that_hoards_pipes_costs_an_honest_one_nothing(pool: Poo
     assert done.solved, done.first_failure
 
 
-def test_there_are_many() -> None:
+async def test_there_are_many() -> None:
     assert len(FORGERIES) == len({forgery.name for forgery in FORGERIES}) >= 60

@@ -13,7 +13,7 @@ import uvloop
 from rich.console import Console
 from rich.markup import escape
 
-from . import calls, clients, episodes, live, rollouts, sandbox, standing
+from . import calls, clients, episodes, graders, live, rollouts, sandbox, standing
 from .figures import Figure, show, write
 from .fleet import FULL, QUICK, Bench
 from .processes import BenchError
@@ -26,6 +26,7 @@ SUITES: dict[str, Callable[[Bench], Awaitable[list[Figure]]]] = {
     "standing": standing.figures,
     "live": live.figures,
     "rollouts": rollouts.figures,
+    "graders": graders.figures,
     "sandbox": sandbox.figures,
 }
 

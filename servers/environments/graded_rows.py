@@ -55,7 +55,7 @@ class GradedReader(RowReader):
         messages = _messages(raw[column], column)
         if self._system:
             messages.insert(0, {"role": "system", "content": self._system})
-        return Row(prompt=messages, data={key: value for key, value in raw.items() if key != column})
+        return Row(prompt=messages, data=dict(raw))  # graders may ask for the prompt's column, too
 
     def _check(self, row: Row) -> None:
         if self._router.default is None and row.data.get(VERIFIER) is None:
@@ -74,7 +74,7 @@ class GradedReader(RowReader):
         rows = sum(self._graders.values())
         prompts = Counter(self._prompts)
         prompts[f"`{PARAMS_KEY}`"] += rows - sum(prompts.values())
-        said = [f"{rows:,} rows: prompt from {_counted(prompts)}"]
+        said = [f"{rows:,} {'row' if rows == 1 else 'rows'}: prompt from {_counted(prompts)}"]
         if self._answers:
             said.append(f"expected answer from {_counted(self._answers)}")
         said.append(f"graded by {_counted(self._graders)}")

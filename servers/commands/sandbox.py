@@ -1,32 +1,36 @@
-"""Prove the sandbox's limits on this machine."""
+"""Prove the sandbox's limits on this machine, or serve it to other processes."""
 
 from __future__ import annotations
 
 import asyncio
+import logging
+import signal
 from dataclasses import asdict
+from pathlib import Path
 from typing import Annotated
 
 import orjson
 import typer
+from aiohttp import web
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn
 from rich.table import Table
 
+from ..auth import Guard, TokenError, read_tokens
 from ..sandbox.attacks import ATTACKS
 from ..sandbox.check import Finding
 from ..sandbox.check import check as findings_of
 from ..sandbox.jobs import SandboxUnavailable
-from ..sandbox.select import BACKENDS, IMAGE, Choice, launcher_of
+from ..sandbox.select import BACKENDS, IMAGE, Choice, launcher_of, sandbox_of
+from ..sandbox.serving import application
+from . import sandbox_options as sandboxes
 from .options import errors, stop
 
-app = typer.Typer(help="Prove the sandbox's limits on this machine.", no_args_is_help=True)
+app = typer.Typer(
+    help="Prove the sandbox's limits on this machine, or serve it to other processes.", no_args_is_help=True
+)
 Backend = Annotated[str, typer.Option(help=f"One of {', '.join(BACKENDS)}; default: the one that `serve` takes here.")]
 Image = Annotated[str, typer.Option(help="Of the docker backend's containers; needs python3.")]
-
-
-@app.callback()
-def _group() -> None:
-    """Keeps `check` a subcommand while it is the only one."""
 
 
 @app.command()
@@ -81,3 +85,46 @@ def _table(findings: list[Finding]) -> Table:
         table.add_row(first, finding.attack, "yes" if finding.claimed else "no", held, evidence)
         limit = finding.limit
     return table
+
+
+@app.command()
+def serve(
+    token_file: Annotated[Path, typer.Option(help="Clients send one of the tokens in this file, one a line.")],
+    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="Port to listen on; 0 takes a free one.", min=0, max=65535)] = 8300,
+    sandbox: sandboxes.Backend = "",
+    sandbox_image: sandboxes.Image = IMAGE,
+    sandbox_slots: sandboxes.Slots = 0,
+    allow_unsafe_sandbox: sandboxes.Unsafe = False,
+) -> None:
+    """Serve the sandbox to other processes (`gymwire serve --sandbox-url URL`), so that only this one needs the engine.
+
+    Whoever has a token may run programs here; there is no TLS, so beyond one machine put it behind a proxy.
+    """
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
+    choice = Choice(sandbox, sandbox_image, sandbox_slots, allow_unsafe=allow_unsafe_sandbox)
+    try:
+        asyncio.run(_serve(choice, Guard(read_tokens(token_file)), host, port))
+    except (SandboxUnavailable, TokenError) as error:
+        stop(str(error))
+    except OSError as error:
+        stop(f"port {port} of {host} cannot be had ({error.strerror}); choose another with --port", 1)
+
+
+async def _serve(choice: Choice, guard: Guard, host: str, port: int) -> None:
+    """Until SIGTERM or SIGINT."""
+    opened = sandbox_of(choice)
+    await opened.open()
+    runner = web.AppRunner(application(opened, guard, {"service": "gymwire sandbox"}), handler_cancellation=True)
+    try:
+        await runner.setup()
+        site = web.TCPSite(runner, host, port, shutdown_timeout=1.0)
+        await site.start()
+        logging.getLogger("gymwire.sandbox").info("listening on http://%s:%d", *runner.addresses[0][:2])
+        leave = asyncio.Event()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            asyncio.get_running_loop().add_signal_handler(number, leave.set)
+        await leave.wait()
+    finally:
+        await opened.close()
+        await runner.cleanup()

@@ -35,9 +35,9 @@ class RemoteSandbox:
         except TokenError as error:
             raise SandboxUnavailable(str(error)) from None
         headers = {"Authorization": f"Bearer {token}"} if token else {}
-        self._http = aiohttp.ClientSession(headers=headers, connector=aiohttp.TCPConnector(limit=0))
+        http = self._http = aiohttp.ClientSession(headers=headers, connector=aiohttp.TCPConnector(limit=0))
         try:
-            async with self._http.get(self._url + ABOUT, timeout=_timeout(CONNECT_TIMEOUT_S)) as answer:
+            async with http.get(self._url + ABOUT, timeout=_timeout(CONNECT_TIMEOUT_S)) as answer:
                 if answer.status != 200:
                     raise SandboxUnavailable(f"no sandbox is served at {self._url}: {await _reason(answer)}")
         except (aiohttp.ClientError, TimeoutError, ValueError) as error:

@@ -19,7 +19,7 @@ Jobs have the worker's user, so this protects it and the jobs after them:
 
 from __future__ import annotations
 
-import _signal  # without the enums around it
+import _signal  # pyright: ignore[reportMissingImports]  (`signal` without the enums around it)
 import _thread
 import atexit
 import ctypes
@@ -72,7 +72,21 @@ GETDENTS64 = {"x86_64": 217}.get(os.uname().machine, 61)
 WARM = "bisect collections copy dataclasses datetime decimal enum fractions functools heapq itertools json math"
 WARM += " operator random re statistics string threading traceback typing"
 #: Modules that a starting interpreter loads before a program's own folder is on its path: those cannot be shadowed.
-FIRST = frozenset(["abc", "codecs", "encodings", "genericpath", "io", "os", "posixpath", "site", "stat", "zipimport", "_collections_abc"])
+FIRST = frozenset(
+    [
+        "abc",
+        "codecs",
+        "encodings",
+        "genericpath",
+        "io",
+        "os",
+        "posixpath",
+        "site",
+        "stat",
+        "zipimport",
+        "_collections_abc",
+    ]
+)
 
 libc = ctypes.CDLL(None, use_errno=True)
 
@@ -445,7 +459,7 @@ class Run:
         for tail in (self.out, self.err):
             if tail.open:
                 poll.register(tail.fd, select.POLLIN)
-        if self.feed.pending:
+        if self.feed.fd is not None and self.feed.pending:
             poll.register(self.feed.fd, select.POLLOUT)
         if self.feed.pending <= MAX_PENDING_STDIN:
             poll.register(self.host.source, select.POLLIN)
@@ -899,12 +913,9 @@ class Script:
             return 0
         except SystemExit as error:
             return exit_code(error)
-        except KeyboardInterrupt:
-            sys.excepthook(*_shown())
-            return -signal.SIGINT
-        except BaseException:
-            sys.excepthook(*_shown())
-            return 1
+        except BaseException as error:
+            show(error)
+            return -signal.SIGINT if isinstance(error, KeyboardInterrupt) else 1
 
     def _execute(self):
         try:
@@ -924,9 +935,9 @@ class Script:
         """What an interpreter does at its end, without tearing down all that this one had loaded before."""
         if _thread._count():  # threads that it waits for
             try:
-                threading._shutdown()
-            except BaseException:
-                sys.excepthook(*_shown())
+                threading._shutdown()  # pyright: ignore[reportAttributeAccessIssue]
+            except BaseException as error:
+                show(error)
         atexit._run_exitfuncs()
         flushed = _flush()
         self._clear()
@@ -955,12 +966,12 @@ def exit_code(error):
     return 1
 
 
-def _shown():
-    """The exception in flight without the frames that are not the program's."""
-    kind, error, trace = sys.exc_info()
+def show(error):
+    """Say what a program died of, without the frames that are not its own."""
+    trace = error.__traceback__
     while trace is not None and trace.tb_frame.f_globals is globals():
         trace = trace.tb_next
-    return kind, error.with_traceback(trace), trace
+    sys.excepthook(type(error), error.with_traceback(trace), trace)
 
 
 def _flush():
@@ -988,7 +999,7 @@ def text_streams():
         io.TextIOWrapper(complain, "utf-8", "backslashreplace", line_buffering=True),
     )
     for fd, stream, mode in zip(kept, streams, "rww"):
-        stream.mode = mode
+        stream.mode = mode  # pyright: ignore[reportAttributeAccessIssue]
         os.dup2(fd, stream.fileno())
         os.close(fd)
     os.close(out)

@@ -148,6 +148,13 @@ async def test_what_is_hidden_is_an_empty_folder(monkeypatch: pytest.MonkeyPatch
     assert result.stdout == b"[]\n" and b"Read-only file system" in result.stderr
 
 
+async def test_bubblewrap_s_own_reason_for_not_starting_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = launcher("bubblewrap")
+    monkeypatch.setattr(bubblewrap, "_rights", lambda uid: ["--unshare-everything"])
+    with pytest.raises(SandboxUnavailable, match=r"cannot make a sandbox here: bwrap: Unknown option"):
+        await Pool(made, 1).open()
+
+
 async def test_a_worker_s_reason_for_not_starting_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     made = launcher("bubblewrap")
     monkeypatch.setattr(bubblewrap, "SYSTEM", ())

@@ -17,7 +17,6 @@ from collections import deque
 from concurrent.futures import Future
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import lru_cache
 from pathlib import Path
 from queue import SimpleQueue
 from time import monotonic
@@ -179,12 +178,16 @@ class Pool:
             return Process()
 
 
-@lru_cache(1)
+_POOLS: dict[int, Pool] = {}  # by process: after a fork there is another one
+
+
 def shared() -> Pool:
     """The pool of this process."""
-    pool = Pool()
-    atexit.register(pool.close)
-    return pool
+    return _POOLS.get(os.getpid()) or _POOLS.setdefault(os.getpid(), Pool())
 
 
-os.register_at_fork(after_in_child=shared.cache_clear)
+@atexit.register
+def _close_shared() -> None:
+    pool = _POOLS.get(os.getpid())
+    if pool is not None:
+        pool.close()

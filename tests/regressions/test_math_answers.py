@@ -17,7 +17,7 @@ from gymwire.servers.types import Row
 from tests.wires import world
 
 #: A busy machine, and the forks of a worker that is renewed: seconds beside those of the CPU limit.
-SLACK_S = 20.0
+SLACK_S = 10.0
 
 
 @pytest.mark.parametrize("case", ["C01", "C02"])

@@ -38,15 +38,23 @@ import struct
 import sys
 import threading
 import time
+from contextlib import suppress
 from importlib.machinery import SourceFileLoader
+
+TYPE_CHECKING = False  # without loading `typing`, which jobs may bring themselves
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import NoReturn
+
+    Buffer = bytes | bytearray | memoryview | mmap.mmap
 
 # Frames: type and length of the body. To the worker:
 JOB, STDIN, END, KILL = 1, 2, 3, 4
 # From it:
 READY, OUT, FILE, RESULT, BROKEN = 11, 12, 13, 14, 15
 HEADER = struct.Struct("!BI")
-#: A job's body begins with: wall s, CPU s, memory bytes, processes, output bytes, bytes of files, flags, bytes of stdin;
-#: it ends with its stdin.
+#: A job's body begins with: wall s, CPU s, memory bytes, processes, output bytes, bytes of files, flags, bytes of
+#: stdin; it ends with its stdin.
 LIMITS = struct.Struct("!ddQIQQBQ")
 TALK, COLLECT = 1, 2
 COUNT = struct.Struct("!I")
@@ -92,7 +100,7 @@ libc = ctypes.CDLL(None, use_errno=True)
 
 
 class Limits:
-    def __init__(self, body):
+    def __init__(self, body: mmap.mmap) -> None:
         fields = LIMITS.unpack_from(body)
         self.wall_s, self.cpu_s, self.memory, self.processes, self.output, self.files, flags, self.stdin = fields
         self.talk, self.collect = bool(flags & TALK), bool(flags & COLLECT)
@@ -101,7 +109,7 @@ class Limits:
 # ---- frames
 
 
-def read_into(fd, view):
+def read_into(fd: int, view: memoryview) -> bool:
     """Fill the view; False where the stream has ended."""
     done = 0
     while done < len(view):
@@ -112,7 +120,7 @@ def read_into(fd, view):
     return True
 
 
-def write_all(fd, *parts):
+def write_all(fd: int, *parts: Buffer) -> None:
     views = [memoryview(part) for part in parts if len(part)]
     while views:
         count = os.writev(fd, views)
@@ -122,7 +130,7 @@ def write_all(fd, *parts):
             views[0] = views[0][count:]
 
 
-def mapping(size):
+def mapping(size: int) -> mmap.mmap:
     """Private memory that is gone, not merely free, once closed."""
     return mmap.mmap(-1, max(size, 1), flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
 
@@ -130,11 +138,11 @@ def mapping(size):
 class Host:
     """The other end of the frames."""
 
-    def __init__(self, source, sink):
+    def __init__(self, source: int, sink: int) -> None:
         self.source, self.sink = source, sink
         self._header = bytearray(HEADER.size)
 
-    def read(self):
+    def read(self) -> tuple[int, int, mmap.mmap | None]:
         """The next frame as (type, length, mapping); (0, 0, None) where the host has gone."""
         if not read_into(self.source, memoryview(self._header)):
             return 0, 0, None
@@ -145,7 +153,7 @@ class Host:
                 return 0, 0, None
         return kind, length, body
 
-    def write(self, kind, *parts):
+    def write(self, kind: int, *parts: Buffer) -> None:
         write_all(self.sink, HEADER.pack(kind, sum(map(len, parts))), *parts)
 
 
@@ -155,12 +163,12 @@ class Host:
 class Tail:
     """A pipe's output: all of it up to the limit, and of more the end."""
 
-    def __init__(self, fd, limit):
+    def __init__(self, fd: int, limit: int) -> None:
         self.fd, self.limit, self.end, self.total, self.open = fd, limit, 0, 0, True
         self.memory = mapping(limit + 4 * PIPE_BYTES)
         os.set_blocking(fd, False)
 
-    def fill(self):
+    def fill(self) -> int:
         """Take what is there; the number of bytes, 0 at the end of the stream, -1 where nothing is there now."""
         if self.end + PIPE_BYTES > len(self.memory):
             self.memory.move(0, self.end - self.limit, self.limit)
@@ -176,13 +184,13 @@ class Tail:
         return count
 
     @property
-    def exceeded(self):
+    def exceeded(self) -> bool:
         return self.total > self.limit
 
-    def kept(self):
+    def kept(self) -> memoryview:
         return memoryview(self.memory)[max(0, self.end - self.limit) : self.end]
 
-    def close(self):
+    def close(self) -> None:
         os.close(self.fd)
         self.memory.close()
 
@@ -190,11 +198,11 @@ class Tail:
 class Stream(Tail):
     """The stdout of a conversation: passed on as it comes."""
 
-    def __init__(self, fd, limit, host):
+    def __init__(self, fd: int, limit: int, host: Host) -> None:
         super().__init__(fd, 0)
         self.limit, self.host = limit, host
 
-    def fill(self):
+    def fill(self) -> int:
         self.end = 0
         count = super().fill()
         if count > 0:
@@ -207,11 +215,11 @@ class Stream(Tail):
 class Feed:
     """A job's stdin: what its frame ended with, and in a conversation what comes later."""
 
-    def __init__(self, fd, ended):
+    def __init__(self, fd: int, ended: bool) -> None:
         self.fd, self.parts, self.pending, self.ended = fd, [], 0, ended
         os.set_blocking(fd, False)
 
-    def add(self, body, start, end):
+    def add(self, body: mmap.mmap, start: int, end: int) -> None:
         """Feed a part of a mapping, which is closed afterwards."""
         if self.fd is None or start == end:
             body.close()
@@ -219,7 +227,7 @@ class Feed:
         self.parts.append([body, start, end])
         self.pending += end - start
 
-    def flush(self):
+    def flush(self) -> None:
         """Write what the pipe takes."""
         while self.parts and self.fd is not None:
             body, start, end = self.parts[0]
@@ -238,7 +246,7 @@ class Feed:
         if self.ended:
             self.close()
 
-    def close(self):
+    def close(self) -> None:
         if self.fd is not None:
             os.close(self.fd)
         self.fd, self.pending = None, 0
@@ -252,13 +260,13 @@ class Feed:
 class Herd:
     """All processes of a job, whatever they did to get away."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.alone = os.getpid() == 1  # then every other process here is the job's
         self.status, self.resident = None, _resident(os.getpid())
         if not self.alone:
             libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
-    def members(self):
+    def members(self) -> list[int]:
         if self.alone:
             return [int(name) for name in os.listdir("/proc") if name.isdigit() and name != "1"]
         found, fresh = [], [os.getpid()]
@@ -267,7 +275,7 @@ class Herd:
             found += fresh
         return found
 
-    def reap(self, main, options=os.WNOHANG):
+    def reap(self, main: int, options: int = os.WNOHANG) -> bool:
         """Bury the dead; False where no process is left."""
         try:
             while True:
@@ -279,26 +287,22 @@ class Herd:
         except ChildProcessError:
             return False
 
-    def end(self, main):
+    def end(self, main: int) -> None:
         """Kill all of them until none is left."""
         while True:
             if self.alone:
-                try:
+                with suppress(ProcessLookupError):
                     os.kill(-1, signal.SIGKILL)
-                except ProcessLookupError:
-                    pass
                 self.reap(main, 0)
                 return
             for pid in self.members():
-                try:
+                with suppress(OSError):
                     os.kill(pid, signal.SIGKILL)
-                except OSError:
-                    pass
             if not self.reap(main):
                 return
             time.sleep(0.001)
 
-    def usage(self):
+    def usage(self) -> tuple[int, float, int]:
         """Bytes of memory and seconds of CPU that the living use, and how many threads they are.
 
         Of what forks share with this program, nothing is counted.
@@ -315,7 +319,7 @@ class Herd:
             threads += int(fields[17])
         return memory, cpu, threads
 
-    def share(self):
+    def share(self) -> int:
         """Bytes of memory with what processes share counted once: exact, and slow."""
         total = 0
         for pid in self.members():
@@ -341,7 +345,7 @@ PAGE = os.sysconf("SC_PAGE_SIZE")
 TICKS = os.sysconf("SC_CLK_TCK")
 
 
-def _resident(pid):
+def _resident(pid: int) -> int:
     try:
         with open(f"/proc/{pid}/statm", "rb") as file:
             return int(file.read().split()[1]) * PAGE
@@ -349,7 +353,7 @@ def _resident(pid):
         return 0
 
 
-def _children(pid):
+def _children(pid: int) -> list[int]:
     try:
         tasks = os.listdir(f"/proc/{pid}/task")
     except OSError:
@@ -364,14 +368,14 @@ def _children(pid):
     return found
 
 
-def pidfd_open(pid):
+def pidfd_open(pid: int) -> int:
     opened = os.pidfd_open(pid) if hasattr(os, "pidfd_open") else libc.syscall(SYS_PIDFD_OPEN, pid, 0)
     if opened < 0:
         raise OSError(ctypes.get_errno(), "pidfd_open")
     return opened
 
 
-def oom_kills():
+def oom_kills() -> int:
     """How many processes of this container the kernel has killed for want of memory (cgroups 2 and 1)."""
     for path in ("/sys/fs/cgroup/memory.events", "/sys/fs/cgroup/memory/memory.oom_control"):
         try:
@@ -382,7 +386,7 @@ def oom_kills():
     return 0
 
 
-def cgroup_memory():
+def cgroup_memory() -> int | None:
     """Bytes that this container holds, without what the kernel can drop; None where that cannot be read."""
     for path, names in CGROUP_MEMORY:
         try:
@@ -399,28 +403,28 @@ def cgroup_memory():
 class Run:
     """One job from its fork to its verdict."""
 
-    def __init__(self, worker, limits):
+    def __init__(self, worker: Worker, limits: Limits) -> None:
         self.worker, self.host, self.limits = worker, worker.host, limits
         self.verdict = None
         self.gone = False  # the host has left
         self.pid = -1
         self.ends = []  # the job's ends of the pipes
 
-    def open(self):
+    def open(self) -> None:
         out, err = self._pipe(), self._pipe()
         self.out = Stream(out, self.limits.output, self.host) if self.limits.talk else Tail(out, self.limits.output)
         self.err = Tail(err, self.limits.output)
         self.feed = Feed(self._pipe(reading=False), ended=not self.limits.talk)
         self.setup = self._pipe()
 
-    def _pipe(self, reading=True):
+    def _pipe(self, reading: bool = True) -> int:
         ours, theirs = os.pipe()
         if not reading:
             ours, theirs = theirs, ours
         self.ends.append(theirs)
         return ours
 
-    def watch(self, pid, body, length):
+    def watch(self, pid: int, body: mmap.mmap, length: int) -> None:
         """Wait for the end of the job's first process, or of its limits; then end all of it."""
         self.pid, self.started, self.cpu_before = pid, time.monotonic(), children_cpu()
         self.worker.herd.status = None
@@ -440,7 +444,7 @@ class Run:
                 pass
         self.cpu_s = children_cpu() - self.cpu_before
 
-    def _wait(self):
+    def _wait(self) -> None:
         deadline = self.started + self.limits.wall_s
         look = self.started + TICK_S
         while self.verdict is None and not self.gone:
@@ -453,7 +457,7 @@ class Run:
             elif self._handle(self._poll((min(deadline, look) - now) * 1000)):
                 return
 
-    def _poll(self, wait_ms):
+    def _poll(self, wait_ms: float) -> list[int]:
         poll = select.poll()
         poll.register(self.pidfd, select.POLLIN)
         for tail in (self.out, self.err):
@@ -465,7 +469,7 @@ class Run:
             poll.register(self.host.source, select.POLLIN)
         return [fd for fd, _ in poll.poll(max(1.0, wait_ms))]
 
-    def _handle(self, ready):
+    def _handle(self, ready: list[int]) -> bool:
         """Move bytes; True where the job's first process has ended."""
         for fd in ready:
             if fd == self.host.source:
@@ -476,26 +480,25 @@ class Run:
                 self._drink(self.out if fd == self.out.fd else self.err)
         return self.pidfd in ready
 
-    def _drink(self, tail):
+    def _drink(self, tail: Tail) -> None:
         tail.fill()
         if tail.exceeded:
             self.verdict = OUTPUT_LIMIT
 
-    def _listen(self):
+    def _listen(self) -> None:
         kind, length, body = self.host.read()
-        if kind == STDIN:
-            self.feed.add(body, 0, length)
-            self.feed.flush()
-            return
         if body is None:
             self.gone = True
+        elif kind == STDIN:
+            self.feed.add(body, 0, length)
+            self.feed.flush()
         elif kind == END:
             self.feed.ended = True
             self.feed.flush()
         elif kind == KILL:
             self.verdict = CRASHED
 
-    def _look(self):
+    def _look(self) -> None:
         """What only a look can find out: memory, CPU and threads of the whole job, and what it has written."""
         herd, limits = self.worker.herd, self.limits
         herd.reap(self.pid)
@@ -509,16 +512,16 @@ class Run:
         elif self._overfull():
             self.verdict = OUTPUT_LIMIT
 
-    def _over_memory(self, estimate):
+    def _over_memory(self, estimate: int) -> bool:
         held = self.worker.held()
         if held is not None:
             return held - self.worker.written() > self.limits.memory
         return estimate > self.limits.memory and self.worker.herd.share() > self.limits.memory
 
-    def _overfull(self):
+    def _overfull(self) -> bool:
         return self.worker.written() > self.limits.files + SPARE_FILES
 
-    def judge(self, starved):
+    def judge(self, starved: bool) -> tuple[int, int]:
         """(verdict, exit code)"""
         status = self.worker.herd.status
         if self.verdict is None and (self.out.exceeded or self.err.exceeded or self._overfull()):
@@ -534,7 +537,7 @@ class Run:
             return (FAILED if code else COMPLETED), code
         return self._of_signal(os.WTERMSIG(status)), -1
 
-    def _out_of_memory(self):
+    def _out_of_memory(self) -> bool:
         """Whether a Python program died of its memory limit: it says so in its last line."""
         memory, end = self.err.memory, self.err.end  # searched in place: no line of a job's is an object here
         at = memory.rfind(b"MemoryError", max(0, end - 200), end)
@@ -542,25 +545,25 @@ class Run:
         begins = at == 0 or (at > 0 and memory[at - 1] == ord("\n"))
         return begins and memory.find(b"\n", at, end - 1) < 0 and (after >= end or memory[after] in b":\n")
 
-    def _of_signal(self, number):
+    def _of_signal(self, number: int) -> int:
         if number == signal.SIGXCPU or (number == signal.SIGKILL and self.cpu_s >= self.limits.cpu_s):
             return TIMEOUT
         return OUTPUT_LIMIT if number == signal.SIGXFSZ else CRASHED
 
-    def close(self):
+    def close(self) -> None:
         self.out.close()
         self.err.close()
         self.feed.close()
         os.close(self.setup)
 
 
-def children_cpu():
+def children_cpu() -> float:
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
 
 
 class Worker:
-    def __init__(self, root, processes="0", refused=""):
+    def __init__(self, root: str, processes: str = "0", refused: str = "") -> None:
         self.root, self.folder = root, os.path.join(root, FOLDER)
         self.processes, self.refused = int(processes), bytes.fromhex(refused)
         self.herd, self.broom = Herd(), Broom(root)
@@ -569,7 +572,7 @@ class Worker:
         self.held_before = cgroup_memory() or 0
         self.empty = self._used()
 
-    def serve(self):
+    def serve(self) -> Script | None:
         """Run jobs until the host leaves: None; in the fork that is a Python job: the program to become."""
         self.host.write(READY, sys.version.split()[0].encode())
         while True:
@@ -582,7 +585,7 @@ class Worker:
             if program is not None:
                 return program
 
-    def _run(self, body, length):
+    def _run(self, body: mmap.mmap, length: int) -> Script | None:
         run = Run(self, Limits(body))
         run.open()
         pid = os.fork()
@@ -596,7 +599,7 @@ class Worker:
         self._report(run)
         return None
 
-    def _report(self, run):
+    def _report(self, run: Run) -> None:
         flags = TRUNCATED if run.out.exceeded or run.err.exceeded else 0
         if run.limits.collect and not self._collect(run.limits.files):
             flags |= TRUNCATED
@@ -612,20 +615,20 @@ class Worker:
         if not clean:
             sys.exit(1)
 
-    def _used(self):
+    def _used(self) -> int:
         at = os.statvfs(self.root)
         return (at.f_blocks - at.f_bfree) * at.f_frsize
 
-    def written(self):
+    def written(self) -> int:
         """Bytes that the job has in its files; nothing is known of a root that others write to as well."""
         return self._used() - self.empty if self.herd.alone else 0
 
-    def held(self):
+    def held(self) -> int | None:
         """Bytes of memory that a job and its files hold; None where no cgroup counts them."""
         memory = cgroup_memory() if self.herd.alone else None
         return None if memory is None else memory - self.held_before
 
-    def _collect(self, limit):
+    def _collect(self, limit: int) -> bool:
         """Send the job's files, from a fork that takes their bytes with it; False where some were left out."""
         pid = os.fork()
         if pid == 0:
@@ -636,7 +639,7 @@ class Worker:
         return os.waitpid(pid, 0)[1] == 0
 
 
-def take_streams():
+def take_streams() -> tuple[int, int]:
     """Move the frames' streams away from 0 and 1, where libraries and jobs would look for them."""
     source, sink = (fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 10) for fd in (0, 1))
     null = os.open(os.devnull, os.O_RDWR)
@@ -646,13 +649,13 @@ def take_streams():
     return source, sink
 
 
-def standing():
+def standing() -> tuple[object, ...]:
     """What a job could change of this process from outside."""
     limits = [resource.getrlimit(which) for which in HARD_LIMITS]
     return os.getpriority(os.PRIO_PROCESS, 0), os.sched_getaffinity(0), os.sched_getscheduler(0), limits
 
 
-def send_files(host, folder, limit):
+def send_files(host: Host, folder: str, limit: int) -> bool:
     whole = not os.path.islink(folder)
     for path, _, names in os.walk(folder) if whole else ():
         for name in names:
@@ -669,7 +672,7 @@ def send_files(host, folder, limit):
     return whole
 
 
-def read_file(path, limit):
+def read_file(path: str, limit: int) -> bytes | None:
     """A regular file's bytes; None for a link, a pipe, a socket. Raises OSError where it is too large."""
     if not stat.S_ISREG(os.lstat(path).st_mode):
         return None
@@ -687,12 +690,12 @@ class Broom:
     NAME = 19  # its place in a directory entry; of the entry's length: 16
     REMOVE_FOLDER = 0x200
 
-    def __init__(self, root):
+    def __init__(self, root: str) -> None:
         self.root, self.spare = root, 0
         self.memory = mapping(2 * self.HALF)
         self.entries = ctypes.addressof(ctypes.c_char.from_buffer(self.memory))
 
-    def wipe(self):
+    def wipe(self) -> bool:
         """False where something stays. Folders are made flat first: no depth or name can be too long."""
         try:
             if os.stat(self.root).st_mode & stat.S_IRWXU != stat.S_IRWXU:
@@ -710,7 +713,7 @@ class Broom:
             os.close(fd)
             ctypes.memset(self.entries, 0, len(self.memory))
 
-    def _each(self, fd, remove, at):
+    def _each(self, fd: int, remove: Callable[[int, ctypes.c_void_p], None], at: int) -> int:
         """Remove every entry of a folder; how many there were. `at`: which half of the memory holds them."""
         seen = 0
         os.lseek(fd, 0, os.SEEK_SET)
@@ -725,12 +728,12 @@ class Broom:
                     seen += 1
                 here += int.from_bytes(self.memory[here + 16 : here + 18], sys.byteorder)
 
-    def _itself(self, at):
+    def _itself(self, at: int) -> bool:
         dot, end = ord("."), 0
         first, second, third = self.memory[at], self.memory[at + 1], self.memory[at + 2]
         return first == dot and (second == end or (second == dot and third == end))
 
-    def _remove(self, root, name):
+    def _remove(self, root: int, name: ctypes.c_void_p) -> None:
         if self._unlinked(root, name):
             return
         must(libc.fchmodat(root, name, 0o700, 0))
@@ -742,7 +745,7 @@ class Broom:
             os.close(fd)
         must(libc.unlinkat(root, name, self.REMOVE_FOLDER))
 
-    def _lift(self, root, folder, name):
+    def _lift(self, root: int, folder: int, name: ctypes.c_void_p) -> None:
         """Remove a file of a folder, or move a folder of it up to the root."""
         if self._unlinked(folder, name):
             return
@@ -755,7 +758,7 @@ class Broom:
                 break
         must(-1)
 
-    def _unlinked(self, folder, name):
+    def _unlinked(self, folder: int, name: ctypes.c_void_p) -> bool:
         """False for a folder."""
         if libc.unlinkat(folder, name, 0) == 0:
             return True
@@ -764,7 +767,7 @@ class Broom:
         return False
 
 
-def must(result):
+def must(result: int) -> int:
     if result == -1:
         raise OSError(ctypes.get_errno(), "while the root is emptied")
     return result
@@ -776,11 +779,11 @@ def must(result):
 class Start:
     """A fork on its way to become the job."""
 
-    def __init__(self, worker, run, body):
+    def __init__(self, worker: Worker, run: Run, body: mmap.mmap) -> None:
         self.worker, self.run, self.body, self.limits = worker, run, memoryview(body), run.limits
         self.at = LIMITS.size
 
-    def program(self):
+    def program(self) -> Script:
         """The Python program to become; executes anything else."""
         try:
             return self._prepare()
@@ -788,7 +791,7 @@ class Start:
             os.write(3, f"{type(error).__name__}: {error}"[:300].encode(errors="replace"))
             os._exit(1)
 
-    def _prepare(self):
+    def _prepare(self) -> Script:
         self._streams()
         os.setsid()
         os.nice(NICE)
@@ -809,7 +812,7 @@ class Start:
             return Script(argv, names, self)
         execute(argv)
 
-    def _streams(self):
+    def _streams(self) -> None:
         out, err, stdin, setup = self.run.ends
         os.dup2(out, 1)
         os.dup2(err, 2)
@@ -817,20 +820,20 @@ class Start:
         os.dup2(setup, 3, inheritable=False)  # after the others, one of which may be 3
         os.closerange(4, MAX_OPEN_FILES)
 
-    def _count(self):
+    def _count(self) -> int:
         (count,) = COUNT.unpack_from(self.body, self.at)
         self.at += COUNT.size
         return count
 
-    def _part(self):
+    def _part(self) -> memoryview:
         size = self._count()
         self.at += size
         return self.body[self.at - size : self.at]
 
-    def _list(self):
+    def _list(self) -> list[memoryview]:
         return [self._part() for _ in range(self._count())]
 
-    def _limit(self):
+    def _limit(self) -> None:
         limits = self.limits
         cpu = int(limits.cpu_s) + 1
         bound(resource.RLIMIT_CPU, cpu, cpu + 1)
@@ -845,7 +848,7 @@ class Start:
         os.close(score)
 
 
-def bound(which, soft, hard):
+def bound(which: int, soft: int, hard: int) -> None:
     """Set a limit, or the one that is there already where that is lower."""
     most = HARD_LIMITS[which]
     if most != resource.RLIM_INFINITY:
@@ -853,7 +856,7 @@ def bound(which, soft, hard):
     resource.setrlimit(which, (soft, hard))
 
 
-def write_file(name, content):
+def write_file(name: str, content: Buffer) -> None:
     if "/" in name:
         os.makedirs(os.path.dirname(name), exist_ok=True)
     file = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o755)
@@ -861,7 +864,7 @@ def write_file(name, content):
     os.close(file)
 
 
-def refuse_calls(code):
+def refuse_calls(code: bytes) -> None:
     if not code:
         return
     lines = ctypes.create_string_buffer(code, len(code))
@@ -871,7 +874,7 @@ def refuse_calls(code):
             raise OSError(ctypes.get_errno(), "the filter of system calls")
 
 
-def execute(argv):
+def execute(argv: list[str]) -> NoReturn:
     for number in (signal.SIGPIPE, signal.SIGXFSZ):
         signal.signal(number, signal.SIG_DFL)
     program = sys.executable if argv[0] == "python" else argv[0]
@@ -886,7 +889,7 @@ def execute(argv):
 class Script:
     """A Python program, run as `python main.py` runs it."""
 
-    def __init__(self, argv, names, start):
+    def __init__(self, argv: list[str], names: list[str], start: Start) -> None:
         self.argv, self.start = argv, start  # to let go of what the fork had would cost it more than to keep it
         self.path = os.path.join(os.getcwd(), argv[1]) if argv[1] in names else os.path.realpath(argv[1])
         for name in names:  # a file of the job goes before a module that only this program needed
@@ -895,7 +898,7 @@ class Script:
             if top in sys.modules and top not in FIRST and top not in sys.builtin_module_names:
                 del sys.modules[top]
 
-    def become(self):
+    def become(self) -> NoReturn:
         """Never returns."""
         self.module = type(sys)("__main__")
         sys.modules["__main__"] = self.module
@@ -907,7 +910,7 @@ class Script:
         gc.enable()
         self._leave(self._code())
 
-    def _code(self):
+    def _code(self) -> int:
         try:
             self._execute()
             return 0
@@ -917,7 +920,7 @@ class Script:
             show(error)
             return -signal.SIGINT if isinstance(error, KeyboardInterrupt) else 1
 
-    def _execute(self):
+    def _execute(self) -> None:
         try:
             with io.FileIO(self.path) as file:
                 source = file.readall()
@@ -931,7 +934,7 @@ class Script:
         vars(self.module).update(fields, __loader__=SourceFileLoader("__main__", self.path))
         exec(compile(source, self.path, "exec", dont_inherit=True), vars(self.module))
 
-    def _leave(self, code):
+    def _leave(self, code: int) -> NoReturn:
         """What an interpreter does at its end, without tearing down all that this one had loaded before."""
         if _thread._count():  # threads that it waits for
             try:
@@ -948,7 +951,7 @@ class Script:
             os.kill(os.getpid(), signal.SIGINT)
         os._exit(code & 0xFF)
 
-    def _clear(self):
+    def _clear(self) -> None:
         """Let the program's objects go, so that files are written out and `__del__` runs."""
         names = [name for name in vars(self.module) if name != "__builtins__"]
         for name in sorted(names, key=lambda name: not name.startswith("_")):
@@ -956,7 +959,7 @@ class Script:
         gc.collect()
 
 
-def exit_code(error):
+def exit_code(error: SystemExit) -> int:
     if error.code is None:
         return 0
     if isinstance(error.code, int):
@@ -966,7 +969,7 @@ def exit_code(error):
     return 1
 
 
-def show(error):
+def show(error: BaseException) -> None:
     """Say what a program died of, without the frames that are not its own."""
     trace = error.__traceback__
     while trace is not None and trace.tb_frame.f_globals is globals():
@@ -974,7 +977,7 @@ def show(error):
     sys.excepthook(type(error), error.with_traceback(trace), trace)
 
 
-def _flush():
+def _flush() -> bool:
     good = True
     for stream in (sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__):
         try:
@@ -985,20 +988,20 @@ def _flush():
     return good
 
 
-def text_streams():
+def text_streams() -> tuple[io.TextIOWrapper, io.TextIOWrapper, io.TextIOWrapper]:
     """The streams of a job, made before there is one: on pipes, which is what it will have there."""
     kept = [os.dup(fd) for fd in (0, 1, 2)]
     out, into = os.pipe()
     for fd, end in ((0, out), (1, into), (2, into)):
         os.dup2(end, fd)
-    read = open(0, "rb", closefd=False)
-    write, complain = open(1, "wb", closefd=False), open(2, "wb", closefd=False)
+    read = io.BufferedReader(io.FileIO(0, "rb", closefd=False))
+    write, complain = (io.BufferedWriter(io.FileIO(fd, "wb", closefd=False)) for fd in (1, 2))
     streams = (
         io.TextIOWrapper(read, "utf-8", "surrogateescape"),
         io.TextIOWrapper(write, "utf-8", "surrogateescape"),
         io.TextIOWrapper(complain, "utf-8", "backslashreplace", line_buffering=True),
     )
-    for fd, stream, mode in zip(kept, streams, "rww"):
+    for fd, stream, mode in zip(kept, streams, "rww"):  # noqa: B905  (Python 3.8)
         stream.mode = mode  # pyright: ignore[reportAttributeAccessIssue]
         os.dup2(fd, stream.fileno())
         os.close(fd)
@@ -1007,7 +1010,7 @@ def text_streams():
     return streams
 
 
-def warm_up(root):
+def warm_up(root: str) -> None:
     """What every job would do for itself, done once."""
     path = os.environ.get("PATH", os.defpath)
     os.environ.clear()
@@ -1022,7 +1025,7 @@ def warm_up(root):
     gc.freeze()
 
 
-def main(root="/tmp", *settings):
+def main(root: str = "/tmp", *settings: str) -> Script | None:
     libc.prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # which PID 1 does not feel
     os.umask(0o022)

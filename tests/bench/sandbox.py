@@ -1,4 +1,4 @@
-"""A small Python program in a container: by the pool, `docker exec` and a cold `docker run`, beside a bare interpreter."""
+"""A small Python program in a container: by the pool, by `docker exec`, by `docker run`, and without one."""
 
 from __future__ import annotations
 

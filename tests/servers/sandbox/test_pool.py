@@ -11,11 +11,11 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-
 from gymwire.servers.sandbox.docker import LABEL, Docker
 from gymwire.servers.sandbox.jobs import Job, Limits, SandboxUnavailable, Verdict
 from gymwire.servers.sandbox.line import Line
 from gymwire.servers.sandbox.pool import Pool
+
 from tests.servers.sandbox.conftest import CEILING
 from tests.servers.sandbox.programs import HELLO, program
 from tests.servers.sandbox.relay import Relay
@@ -385,7 +385,8 @@ for folder, _, _ in os.walk("/"):
     if folder.startswith(("/proc", "/sys", "/tmp")): continue
     try: open(os.path.join(folder, "x"), "w"); print("wrote", folder)
     except OSError: pass
-print(os.getuid(), os.getgroups(), [line for line in open("/proc/self/status") if line.startswith(("CapEff", "CapBnd", "NoNewPrivs", "Seccomp:"))])
+shown = ("CapEff", "CapBnd", "NoNewPrivs", "Seccomp:")
+print(os.getuid(), os.getgroups(), [line for line in open("/proc/self/status") if line.startswith(shown)])
 """
     result = await own.run(program(source, wall_s=20.0))
     lines = result.stdout.decode().splitlines()

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import aiohttp
 import pytest
-
 from gymwire.servers.sandbox.jobs import Job, JobRefused, Limits, SandboxUnavailable, Verdict
 from gymwire.servers.sandbox.remote import RemoteSandbox
+
 from tests.servers.sandbox.programs import HELLO, program
 
 pytestmark = pytest.mark.docker

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-
 from gymwire.adapters.connect import connect
 from gymwire.adapters.session import SessionFailed, Task
 from gymwire.servers import Environment, Row, Transcript, tool
@@ -16,6 +15,7 @@ from gymwire.servers.sandbox import select
 from gymwire.servers.sandbox.jobs import Sandbox, SandboxUnavailable
 from gymwire.servers.sandbox.select import Choice, SharedSandbox, launcher_of
 from gymwire.servers.types import FailureKind, Stage
+
 from tests.servers.sandbox.programs import program
 
 
@@ -77,7 +77,7 @@ async def test_an_environment_that_asks_for_none_opens_none(nowhere: None) -> No
 
 
 async def test_a_missing_sandbox_is_an_error_at_start_that_says_what_to_do(nowhere: None) -> None:
-    with pytest.raises(DefinitionError, match="runs needs a sandbox: .*install bubblewrap"):
+    with pytest.raises(DefinitionError, match=r"runs needs a sandbox: .*install bubblewrap"):
         await Served(Runs, sandbox=SharedSandbox(Choice())).prepare()
 
 

@@ -48,30 +48,34 @@ class Reverifier:
         self._slots = asyncio.Semaphore(max_concurrent)
 
     async def check(self, records: Sequence[Record]) -> Check:
-        check = Check(NAME)
+        """All scored records; what disagrees is told in their order, whichever replay ended first."""
         scored = [record for record in records if record["reward"] is not None]
         async with asyncio.TaskGroup() as group:
-            for record in scored:
-                group.create_task(self._check_one(check, record))
+            checked = [group.create_task(self._check_one(record)) for record in scored]
+        check = Check(NAME)
+        for one in checked:
+            check.add(one.result())
         return check
 
-    async def _check_one(self, check: Check, record: Record) -> None:
+    async def _check_one(self, record: Record) -> Check:
+        check = Check(NAME)
         source = self.book.by_name.get(record["row"])
         if source is None:
             check.skip(GONE)
-            return
+            return check
         async with self._slots:
             try:
                 difference = await self._difference(record, source)
             except (SessionFailed, WrongRequest, TimeoutError) as error:
                 check.skip(f"its replay failed: {str(error) or f'no answer within {self.timeout_s:g} s'}")
-                return
+                return check
         if difference == FORGETFUL:
             check.skip(FORGETFUL)
-            return
+            return check
         check.episodes += 1
         if difference is not None:
             check.disagreements.append(f"{name_of(record)}: {difference}")
+        return check
 
     async def _difference(self, record: Record, source: Source) -> str | None:
         first = await self._replay(record, source)

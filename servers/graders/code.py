@@ -21,9 +21,8 @@ import re
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ..failures import SessionFailure
-from ..sandbox.jobs import Sandbox, SandboxUnavailable
-from ..types import FailureKind, RowError
+from ..sandbox.jobs import Sandbox
+from ..types import RowError
 from .code_cases import COLUMNS, Tests, tests_of
 from .code_compare import TOLERANCE
 from .code_extract import program_of
@@ -115,7 +114,7 @@ class Options:
 
 
 async def grade(completion: str, tests: Tests, sandbox: Sandbox, options: Options | None = None) -> Graded:
-    """An answer's records. Raises `SessionFailure` where the sandbox cannot run it."""
+    """An answer's records. Raises `SandboxUnavailable` where it cannot be run, `RowError` where its tests cannot."""
     options = options or Options()
     chosen = tests.longest(options.max_tests)
     program = program_of(completion)
@@ -123,10 +122,7 @@ async def grade(completion: str, tests: Tests, sandbox: Sandbox, options: Option
         return Graded(len(chosen.tests))
     settings = replace(options.settings, output_bytes=answer_bytes(chosen))
     grading = Grading(sandbox, chosen, settings, options.tolerance, every_test=options.partial)
-    try:
-        return await grading.run(whole_program(program, chosen))
-    except SandboxUnavailable as error:
-        raise SessionFailure(str(error), FailureKind.PROVIDER_UNAVAILABLE) from error
+    return await grading.run(whole_program(program, chosen))
 
 
 def answer_bytes(tests: Tests) -> int:

@@ -19,7 +19,7 @@ from ..sandbox.jobs import Sandbox, SandboxUnavailable
 from ..types import RowError
 from .code_cases import AssertTest, Tests
 from .code_jobs import TestJob, loaded
-from .code_talk import Conversation, PolicyFault, Settings, Status, conversation
+from .code_talk import JOB_OUTPUT_BYTES, Conversation, PolicyFault, Settings, Status, conversation
 
 #: One of these pairs waits for its second place at a time, and not longer than this while it holds its first.
 PAIR_WAIT_S = 5.0
@@ -103,7 +103,7 @@ class _Asserting:
     async def _heard(self, timeout_s: float, answered: bool) -> Any:
         """The tests' next line. Raises `PolicyFault` where a value of the program's kept it from coming."""
         try:
-            line = await self._judge.within(self._judge.line(self._settings.output_bytes), timeout_s)
+            line = await self._judge.within(self._judge.line(JOB_OUTPUT_BYTES), timeout_s)
         except PolicyFault as fault:
             if answered:
                 raise PolicyFault(fault.status, f"a value of the program's broke a test: {fault.detail}") from fault

@@ -91,7 +91,7 @@ class Tests:
 
     @property
     def longest_answer(self) -> int:
-        """Bytes of the longest expected answer as JSON writes it; 0 where statements decide."""
+        """Bytes of the longest expected answer as JSON writes it; it is not longer than a statement that decides."""
         return max(map(_answer_size, self.tests))
 
     def longest(self, count: int | None) -> Tests:
@@ -103,7 +103,7 @@ class Tests:
 def _answer_size(test: Test) -> int:
     if isinstance(test, InputTest):
         return len(test.expected.encode())
-    return max(len(json.dumps(expected)) for expected in test.expected) if isinstance(test, CallTest) else 0
+    return max(len(json.dumps(expected)) for expected in test.expected) if isinstance(test, CallTest) else test.size
 
 
 def tests_of(columns: Mapping[str, Any]) -> Tests:

@@ -21,7 +21,7 @@ Draw = Callable[[Random, int], Arguments]
 PROBLEMS: dict[str, Problem] = {}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Problem:
     """draw: arguments of about a given size. edges: arguments that every row tests; the first two are shown.
     large: the size of the largest test. replacements: (piece, wrong piece) of the source."""

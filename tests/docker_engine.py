@@ -5,8 +5,9 @@
 
 An engine that answers is used as it is. Else dockerd is started, by root, and left running: the next run finds it.
 Where REQUIRE_DOCKER=1, docker.io is also installed first (apt-get), and what cannot be had fails the tests instead of
-skipping them. The image is $GYMWIRE_TEST_IMAGE, or python:3.12-slim where the engine has it, or one made here by debootstrap (a
-registry need not be reachable): `gymwire-test-python:KEY`, also tagged `:latest`, kept as a file in the cache.
+skipping them. The image is $GYMWIRE_TEST_IMAGE, or python:3.12-slim where the engine has it, or one made here by
+debootstrap (a registry need not be reachable): `gymwire-test-python:KEY`, also tagged `:latest`, kept as a file in the
+cache.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from pathlib import Path
 from gymwire.servers.sandbox.docker import IMAGE, engine_answers
 
 NAME = "gymwire-test-python"
-SUITE, MIRROR = "bookworm", "http://deb.debian.org/debian"
+SUITE = "bookworm"
 PACKAGES = "python3,python3-pip,python3-venv,ca-certificates"
 AUTHORITIES = Path("/etc/ssl/certs/ca-certificates.crt")
 UNNEEDED = ("var/cache/apt", "var/lib/apt/lists", "usr/share/doc", "usr/share/locale", "usr/share/man")
@@ -160,7 +161,7 @@ def _bootstrap(archive: Path) -> None:
     root, half = archive.with_suffix(".root"), archive.with_suffix(".part")
     shutil.rmtree(root, ignore_errors=True)
     try:
-        _run(["debootstrap", "--variant=minbase", f"--include={PACKAGES}", SUITE, str(root), MIRROR])
+        _run(["debootstrap", "--variant=minbase", f"--include={PACKAGES}", SUITE, str(root)])
         for path in UNNEEDED:
             shutil.rmtree(root / path, ignore_errors=True)
         if AUTHORITIES.exists():  # of this machine: its registries of packages may have one of their own

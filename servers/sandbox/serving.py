@@ -8,10 +8,10 @@ comes the result. A client that leaves ends its job. There is no TLS here: beyon
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
 
 import orjson
 from aiohttp import WSMsgType, web
+from aiohttp.typedefs import Handler, Middleware
 
 from ..answers import Refused
 from ..auth import Guard
@@ -23,7 +23,6 @@ from .wire import ABOUT, END, RUN, TALK, dump_result, load_job
 MAX_BODY_BYTES = 4 * MAX_STDIN_BYTES
 REFUSED, UNAVAILABLE = 422, 503
 
-Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 def application(sandbox: Sandbox, guard: Guard, about: dict[str, object]) -> web.Application:
@@ -36,7 +35,7 @@ def application(sandbox: Sandbox, guard: Guard, about: dict[str, object]) -> web
     return app
 
 
-def _admitting(guard: Guard) -> Callable[[web.Request, Handler], Awaitable[web.StreamResponse]]:
+def _admitting(guard: Guard) -> Middleware:
     @web.middleware
     async def admit(request: web.Request, handler: Handler) -> web.StreamResponse:
         try:

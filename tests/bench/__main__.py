@@ -13,7 +13,7 @@ import uvloop
 from rich.console import Console
 from rich.markup import escape
 
-from . import calls, clients, episodes, graders, live, rollouts, sandbox, standing
+from . import calls, clients, episodes, graders, live, programs, rollouts, sandbox, standing
 from .figures import Figure, show, write
 from .fleet import FULL, QUICK, Bench
 from .processes import BenchError
@@ -28,6 +28,7 @@ SUITES: dict[str, Callable[[Bench], Awaitable[list[Figure]]]] = {
     "rollouts": rollouts.figures,
     "graders": graders.figures,
     "sandbox": sandbox.figures,
+    "programs": programs.figures,
 }
 
 

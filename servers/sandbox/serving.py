@@ -24,7 +24,6 @@ MAX_BODY_BYTES = 4 * MAX_STDIN_BYTES
 REFUSED, UNAVAILABLE = 422, 503
 
 
-
 def application(sandbox: Sandbox, guard: Guard, about: dict[str, object]) -> web.Application:
     app = web.Application(client_max_size=MAX_BODY_BYTES, middlewares=[_admitting(guard)])
     served = _Served(sandbox, about)

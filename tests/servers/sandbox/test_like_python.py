@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-
 from gymwire.servers.sandbox.jobs import Verdict
 from gymwire.servers.sandbox.pool import Pool
+
 from tests.servers.sandbox.programs import executed, program
 
 pytestmark = [pytest.mark.docker, pytest.mark.asyncio(loop_scope="module")]

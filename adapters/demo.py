@@ -31,8 +31,8 @@ from .demo_rounds import BROKEN_POLICY, EPISODES, POLICIES, WIRES, Round, Rows, 
 from .demo_server import NotServing, serving
 from .session import WrongRequest
 
-#: Made for `gymwire policy tiny`, or with nothing to do in them but answer, or in need of an extra.
-NOT_SHOWN = frozenset({"codebook", "graded", "exam", "qa_search"})
+#: Made for `gymwire policy tiny`, or with nothing to do in them but answer, or in need of an extra or a sandbox.
+NOT_SHOWN = frozenset({"codebook", "graded", "exam", "qa_search", "code_tests", "math_python", "swe"})
 NEXT = (
     ("list", "what is installed"),
     ("play counter", "play an episode yourself"),

@@ -63,10 +63,26 @@ async def test_hostile_answers_end_within_their_limit_and_the_worker_goes_on(cas
     assert is_correct(right, gold)
     hostile = [cases["C05"]["input"]["hostile"][index] for index in SOME_HOSTILE]
     assert await asyncio.to_thread(is_refused_in_time, hostile[0], gold)
+    started = time.monotonic()
     waiting = [math(answer, gold) for answer in hostile]
     scores = await asyncio.gather(*(score for score in waiting if not isinstance(score, float)))
     assert scores == [0.0, 0.0, 0.0]
+    assert time.monotonic() - started < len(hostile) * CPU_LIMIT_S + SLACK_S
     assert is_correct(right, gold)
+
+
+async def test_hostile_answers_end_within_their_limit_from_another_process(cases: dict[str, Any]) -> None:
+    gold, right = cases["C05"]["input"]["algebra"]
+    hostile = cases["C05"]["input"]["hostile"][SOME_HOSTILE[0]]
+    code = (
+        "import time\nfrom gymwire.servers.graders.math import is_correct\n"
+        f"assert is_correct({right!r}, {gold!r})\n"
+        f"started = time.monotonic()\nassert not is_correct({hostile!r}, {gold!r})\n"
+        f"assert time.monotonic() - started < {CPU_LIMIT_S + SLACK_S}\n"
+        f"assert is_correct({right!r}, {gold!r})\n"
+    )
+    ran = await asyncio.to_thread(subprocess.run, [sys.executable, "-c", code], capture_output=True, text=True)
+    assert (ran.returncode, ran.stderr) == (0, "")
 
 
 @pytest.mark.slow

@@ -11,7 +11,7 @@ import asyncio
 import logging
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator, Coroutine, Iterable
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
@@ -66,7 +66,7 @@ class Pool:
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        self._refuse("the sandbox has been closed")
+        self._refuse("the sandbox has been closed", self._waiters)
         self.idle.clear()
         for line in list(self.lines):
             self._end(line)
@@ -160,9 +160,9 @@ class Pool:
                 return
         self.idle.append(line)
 
-    def _refuse(self, reason: str) -> None:
-        while self._waiters:
-            _fail(self._waiters.popleft(), SandboxUnavailable(reason))
+    def _refuse(self, reason: str, whom: Iterable[asyncio.Future[Line]]) -> None:
+        for waiter in whom:
+            _fail(waiter, SandboxUnavailable(reason))
 
     # ---- workers come and go
 
@@ -191,17 +191,19 @@ class Pool:
         task.add_done_callback(self._done)
 
     async def _revive(self) -> None:
-        """Start a worker, however long that takes; whoever waits while there is none at all is refused."""
+        """Start a worker, however long that takes; whoever waited for a try that failed is refused, if there is none
+        at all. Who came during it waits for the next: the engine may be back by then."""
         pause_s = FIRST_PAUSE_S
         while True:
+            self._wanted.clear()
+            waited = tuple(self._waiters)
             try:
                 self._give(await self._start())
                 return
             except SandboxUnavailable as error:
                 logger.error("no worker can be started: %s", error)
                 if not self.lines:
-                    self._refuse(str(error))
-            self._wanted.clear()
+                    self._refuse(str(error), waited)
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._wanted.wait(), pause_s)
             pause_s = min(2 * pause_s, LONGEST_PAUSE_S)

@@ -71,9 +71,12 @@ class InProcess(Backend):
 
     wire = "local"
 
-    def __init__(self, served: Served, sessions: Sessions | None, limit: ResultLimit | None) -> None:
+    def __init__(
+        self, served: Served, sessions: Sessions | None, limit: ResultLimit | None, *, made_here: bool = False
+    ) -> None:
         self._served, self._limit = served, limit
         self._owned = sessions is None
+        self._lets_go = self._owned or made_here  # of what the environment opened
         self._sessions = sessions or Sessions()
         self.info = _info(served)
 
@@ -90,7 +93,7 @@ class InProcess(Backend):
             return cls(target, sessions, limit)
         try:
             environment = find(target) if isinstance(target, str) else target
-            return cls(Served(environment, settings), sessions, limit)
+            return cls(Served(environment, settings), sessions, limit, made_here=True)
         except DefinitionError as error:
             raise WrongRequest(str(error)) from None
 
@@ -107,6 +110,7 @@ class InProcess(Backend):
     async def close(self) -> None:
         if self._owned:
             await self._sessions.drain(0.0)
+        if self._lets_go:
             await self._served.close()
 
 

@@ -90,6 +90,7 @@ class Link:
         #: What a test cannot hide by catching it: an answer that cannot cross, a use that cannot.
         self.broken = ""
         self.unsupported = ""
+        self.asked = False  # whether the program has had a say in this test
 
     def hear(self) -> bytes:
         return self._listen.readline()
@@ -99,6 +100,7 @@ class Link:
         self._speak.flush()
 
     def ask(self, request: list[Any]) -> Any:
+        self.asked = True
         self.say(request)
         return json.loads(self.hear())
 
@@ -165,11 +167,14 @@ def run() -> None:
 def _outcome(link: Link, task: dict[str, Any], test: str) -> list[str]:
     """Each test has names of its own: what one changes, the next does not see."""
     link.broken = link.unsupported = said = ""
+    link.asked = "missing" in task["names"].values()  # what it lacks may break a test, too
     try:
         space = _names(link, task)
         exec(compile(test, "test", "exec"), space)
     except BaseException as error:  # a failed assert, or whatever the program's values led to
         said = f"{type(error).__name__}: {error}"[:MAX_TEXT]
+        if not link.asked:  # the row's own fault, whatever the program is like
+            link.unsupported = link.unsupported or f"a test breaks before it asks the program: {said}"
     if link.unsupported:
         return ["unsupported", link.unsupported[:MAX_TEXT]]
     return ["failed", link.broken[:MAX_TEXT] or said] if link.broken or said else ["passed"]

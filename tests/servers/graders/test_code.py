@@ -120,6 +120,9 @@ async def test_the_first_wave_with_a_failure_is_the_last(pool: Pool) -> None:
     [
         {"test_list": ["assert add(1, 2) == 3"], "test_imports": ["import no_such_module"]},
         {"test_list": ["import os\nos._exit(1)\nassert add(1, 2) == 3"]},
+        {"test_list": ["assert add(1, 2) == 3"], "test_setup_code": "1 / 0"},
+        {"test_list": ["import no_such_module\nassert add(1, 2) == 3"]},
+        {"test_list": ["1 / 0\nassert add(1, 2) == 3"]},
         {"input_output": {"inputs": [], "outputs": []}},
     ],
 )
@@ -144,3 +147,18 @@ async def test_a_lost_sandbox_is_never_a_score(shape: str) -> None:
     with pytest.raises(SandboxUnavailable) as lost:
         await code(fence(around.format("a + b")), Lost(), **columns)
     assert assign(lost.value, "code_tests", Stage.VERIFY, "verify").kind == FailureKind.PROVIDER_UNAVAILABLE
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        "",
+        "def other(a, b):\n    return 3",
+        "add = 3",
+        "def add(a, b):\n    raise SystemExit",
+        "def add(a):\n    return 3",
+    ],
+)
+async def test_a_program_cannot_break_a_test_into_our_failure(pool: Pool, program: str) -> None:
+    """A name that it lacks, or has as something else, breaks a test early, and is the program's own doing."""
+    assert await code(f"```python\n{program}\n```", pool, test_list=["assert add(1, 2) == 3"]) == 0.0

@@ -14,11 +14,11 @@ from typing import Annotated
 
 from pydantic import AfterValidator, BaseModel, Field
 
-from ..environment import Environment, tool
+from ..environment import Environment, ToolError, tool
 from ..graders.numbers import NotNumeric, TooLarge, read
 from ..policies import Call, Script
 from ..rows import draw_rows
-from ..sandbox.jobs import PYTHON, Job, Limits, Result, Sandbox, Verdict
+from ..sandbox.jobs import PYTHON, Job, JobRefused, Limits, Result, Sandbox, Verdict
 from ..types import Row, Transcript
 from .word_problems import FAMILIES
 
@@ -131,8 +131,11 @@ class MathPython(Environment):
         Args:
             code: The program. The standard library is there; no network, no files that stay.
         """
-        files = {"main.py": code.encode("utf-8", "replace")}
-        return shown(await self.sandbox.run(Job([PYTHON, "main.py"], files, limits=self.limits)), self.limits)
+        job = Job([PYTHON, "main.py"], {"main.py": code.encode("utf-8", "replace")}, limits=self.limits)
+        try:
+            return shown(await self.sandbox.run(job), self.limits)
+        except JobRefused as refused:  # a program of megabytes
+            raise ToolError(f"The program cannot be run: {refused}.") from None
 
     @tool(ends=True)
     async def submit_answer(self, answer: str) -> str:

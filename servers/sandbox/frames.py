@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import os
+from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 
 from . import worker
@@ -10,6 +11,8 @@ from .jobs import Job, JobRefused, Limits, Result, Verdict
 
 SOURCE = Path(worker.__file__)
 MEGABYTE = 1 << 20
+#: A file system's usual limits, with room for the folder that a job's own lies in.
+MAX_NAME_BYTES, MAX_PATH_BYTES = 255, 3_800
 MAX_STDIN_BYTES = 64 * MEGABYTE
 STDIN_PIECE = 32_768
 _VERDICTS = tuple(Verdict(name) for name in worker.VERDICTS)
@@ -32,8 +35,8 @@ def job_frame(job: Job, *, talk: bool) -> bytes:
         flags,
         len(job.stdin),
     )
-    argv = [_counted(word.encode(errors="surrogateescape")) for word in job.argv]
-    files = [_counted(name.encode()) + _counted(content) for name, content in job.files.items()]
+    argv = [_counted(os.fsencode(word)) for word in job.argv]
+    files = [_counted(os.fsencode(name)) + _counted(content) for name, content in job.files.items()]
     count = worker.COUNT.pack
     return frame(worker.JOB, head, count(len(argv)), *argv, count(len(files)), *files, job.stdin)
 
@@ -68,21 +71,35 @@ def collected(body: bytes) -> tuple[str, bytes]:
 
 def check(job: Job, ceiling: Limits) -> None:
     """Raises `JobRefused` for what no slot of this sandbox can run."""
-    if not job.argv or any("\0" in word for word in job.argv):
-        raise JobRefused("a job's argv is at least one word, without NUL characters")
+    if not job.argv or not all(map(_can_cross, job.argv)):
+        raise JobRefused("a job's argv is at least one word, of characters that can be encoded, without NUL")
     for name in Limits.__slots__:
         asked, most = getattr(job.limits, name), getattr(ceiling, name)
         if not 0 < asked <= most:
             raise JobRefused(f"a job asks for {name} = {asked:g}; this sandbox gives above 0, up to {most:g}")
     if len(job.stdin) > MAX_STDIN_BYTES:
         raise JobRefused(f"a job's stdin has {len(job.stdin):,} bytes; this sandbox takes {MAX_STDIN_BYTES:,}")
-    if sum(map(len, job.files.values())) > job.limits.files_bytes:
-        raise JobRefused(f"a job's files are larger than its limit of {job.limits.files_bytes:,} bytes")
-    check_names(job.files)
+    check_files(job.files, job.limits.files_bytes)
 
 
-def check_names(names: Iterable[str]) -> None:
-    for name in names:
-        parts = PurePosixPath(name).parts
-        if not name or name[0] == "/" or ".." in parts or "\0" in name or str(PurePosixPath(name)) != name:
-            raise JobRefused(f"a job's file is a plain path inside its folder, not {name!r}")
+def check_files(files: Mapping[str, bytes], most_bytes: int) -> None:
+    """Raises `JobRefused` for files that cannot stand in one folder together."""
+    if sum(map(len, files.values())) > most_bytes:
+        raise JobRefused(f"a job's files are larger than its limit of {most_bytes:,} bytes")
+    folders = {str(folder) for name in files for folder in PurePosixPath(name).parents}
+    for name in files:
+        path = PurePosixPath(name)
+        if not name or not _can_cross(name) or path.is_absolute() or ".." in path.parts or str(path) != name:
+            raise JobRefused(f"a job's file is a plain path inside its folder, not {name!r:.200}")
+        if len(os.fsencode(name)) > MAX_PATH_BYTES or any(len(os.fsencode(p)) > MAX_NAME_BYTES for p in path.parts):
+            raise JobRefused(f"the name of a job's file is too long: {name!r:.60} ...")
+        if name in folders:
+            raise JobRefused(f"a job's file cannot be a folder, too: {name!r:.200}")
+
+
+def _can_cross(text: str) -> bool:
+    """Whether it is a word for the system: bytes that are no UTF-8 come as their surrogates, others do not exist."""
+    try:
+        return b"\0" not in os.fsencode(text)
+    except UnicodeEncodeError:
+        return False

@@ -16,13 +16,16 @@ from typing import Annotated, Any
 from pydantic import BaseModel, Field
 
 from ...environment import Environment, ToolError, tool
-from ...sandbox.jobs import Job, Limits, Result, Sandbox, Verdict
+from ...sandbox.frames import check_files
+from ...sandbox.jobs import Job, JobRefused, Limits, Result, Sandbox, Verdict
 from ...types import Row, RowError, Transcript
 from . import hidden
 from .policies import POLICIES
 from .repositories import HELD_OUT, BadRepository, Bug, load, names
 
 COMMAND_LIMITS = Limits(wall_s=20.0, cpu_s=20.0, output_bytes=16_384)
+#: Of all files together; what the hidden tests add still fits into a job's.
+WORKSPACE_BYTES = COMMAND_LIMITS.files_bytes // 2
 #: Lines that `read_file` shows at most.
 PAGE = 400
 _QUIET = "export PYTHONDONTWRITEBYTECODE=1\nexec 2>&1\n"
@@ -84,9 +87,12 @@ class Swe(Environment):
             command: Such as "python -m unittest" or "grep -rn total .".
         """
         job = Job(("/bin/sh", "-c", _QUIET + command), self.files, limits=COMMAND_LIMITS, collect=True)
-        result = await self.sandbox.run(job)
+        try:
+            result = await self.sandbox.run(job)
+        except JobRefused as refused:  # the workspace is one that a job can have: it is the command
+            raise ToolError(f"The command cannot be run: {refused}.") from None
         if result.exit_code is not None:
-            self.files = {path: data for path, data in result.files.items() if "__pycache__" not in path}
+            self._keep({path: data for path, data in result.files.items() if "__pycache__" not in path})
         return _told(result)
 
     @tool(read_only=True)
@@ -113,12 +119,12 @@ class Swe(Environment):
             new: What stands there afterwards.
         """
         if not old and path not in self.files:
-            self.files = {**self.files, _checked(path): new.encode("utf-8", "surrogatepass")}
+            self._keep({**self.files, path: new.encode("utf-8", "surrogatepass")})
             return f"{path} was written."
         text = self._text(path)
         if (found := text.count(old) if old else 0) != 1:
             raise ToolError(f"{path} has that text {found} times; give one that stands there exactly once.")
-        self.files = {**self.files, path: text.replace(old, new).encode("utf-8", "surrogatepass")}
+        self._keep({**self.files, path: text.replace(old, new).encode("utf-8", "surrogatepass")})
         return f"{path} was changed."
 
     @tool(ends=True)
@@ -136,6 +142,14 @@ class Swe(Environment):
     def set_state(self, state: Any) -> None:
         self.files = {path: b64decode(data) for path, data in state.items()}
 
+    def _keep(self, files: dict[str, bytes]) -> None:
+        """What no job could have is the policy's mistake, told at once, and never met by a later job or by verify."""
+        try:
+            check_files(files, WORKSPACE_BYTES)
+        except JobRefused as refused:
+            raise ToolError(f"The repository stays as it was: {refused}.") from None
+        self.files = files
+
     def _text(self, path: str) -> str:
         if path not in self.files:
             raise ToolError(f"There is no file {path:.200}.")
@@ -148,13 +162,6 @@ class Swe(Environment):
 def _row(name: str, bug: Bug) -> Row:
     repository = load(name)
     return Row.of(prompt_of(repository.summary, repository.files, bug.report), repository=name, bug=bug.name)
-
-
-def _checked(path: str) -> str:
-    parts = path.split("/")
-    if path.startswith("/") or any(part in ("", ".", "..") for part in parts) or "\0" in path or len(path) > 200:
-        raise ToolError("A path is relative to the repository's folder, such as package/module.py.")
-    return path
 
 
 def _told(result: Result) -> str:

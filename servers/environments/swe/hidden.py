@@ -16,7 +16,7 @@ from .repositories import Repository
 PROBES, RUNNER, ANSWERS = "hidden_probes.py", "hidden_runner.py", "hidden_answers.json"
 LIMITS = Limits(wall_s=20.0, cpu_s=20.0)
 #: Paths a change cannot reach: the visible tests, and whatever the hidden ones bring.
-RESERVED = ("tests/", "hidden_")
+TESTS, HIDDEN = "tests", "hidden_"
 
 _RUNNER = f"""\
 import json, sys
@@ -49,9 +49,13 @@ async def passes(sandbox: Sandbox, repository: Repository, files: Mapping[str, b
 
 def under_test(given: Mapping[str, bytes], now: Mapping[str, bytes]) -> dict[str, bytes]:
     """A clean copy of what was given, plus the workspace's changes, without those to tests."""
-    kept = {path: data for path, data in given.items() if path.startswith(RESERVED)}
-    changed = {path: data for path, data in now.items() if not path.startswith(RESERVED)}
+    kept = {path: data for path, data in given.items() if _is_reserved(path)}
+    changed = {path: data for path, data in now.items() if not _is_reserved(path)}
     return kept | changed
+
+
+def _is_reserved(path: str) -> bool:
+    return path.split("/")[0] == TESTS or path.startswith(HIDDEN)
 
 
 async def _reference(sandbox: Sandbox, repository: Repository) -> dict[str, str]:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from pathlib import Path
 from statistics import mean
 from typing import Any
 
 import pytest
 import pytest_asyncio
-from gymwire.servers import Row, ToolResult
+from gymwire.servers import Row, ToolError, ToolResult
 from gymwire.servers.environments.swe import environment as module
 from gymwire.servers.environments.swe import hidden
 from gymwire.servers.environments.swe.environment import Swe
@@ -148,11 +150,57 @@ async def test_files_are_shown_in_parts_and_edited_where_a_text_is_unique(sandbo
         ("intervals/ranges.py", "merge", "times"),
         ("intervals/ranges.py", "not there at all", "0 times"),
         ("intervals/ranges.py", "", "0 times"),
-        ("../up.py", "", "relative"),
-        ("/etc/passwd", "", "relative"),
+        ("../up.py", "", "plain path"),
+        ("/etc/passwd", "", "plain path"),
+        ("intervals", "", "a folder, too"),
+        ("intervals/ranges.py/more.py", "", "a folder, too"),
+        ("\ud800.py", "", "plain path"),
+        ("ü" * 200, "", "too long"),
     ):
         with pytest.raises(Exception, match=said):
             await environment.edit_file(path, old, "x")
+
+
+#: Commands that leave, or are, what no later job could have.
+HOSTILE = {
+    "too much": "head -c 9000000 /dev/zero > big",
+    "too many": "for i in $(seq 5000); do echo $i > f$i; done",
+    "bytes that are no text": 'n=$(printf \'\\377\'); touch "$n"; mkdir "$n-"; mv README.md "$n-"',
+    "a line end in a name": "printf x > \"$(printf 'a\\nb')\"",
+    "tests as a file": "rm -r tests; echo x > tests",
+    "hidden names as folders": "for n in probes.py answers.json; do mkdir hidden_$n; touch hidden_$n/x; done",
+    "links and pipes": "ln -s /etc/passwd link; ln -s loop loop; mkfifo pipe",
+    "unreadable": "chmod 000 intervals/text.py intervals",
+    "deep": "for i in $(seq 200); do mkdir dddddddddd; cd dddddddddd; done; echo 1 > f",
+    "nothing": "rm -rf * .[a-z]*",
+    "a NUL": "echo \0",
+    "half a character": "echo \ud800",
+    "very long": "x" * 3_000_000,
+}
+
+
+@on_its_loop
+@pytest.mark.parametrize("command", HOSTILE)
+async def test_whatever_a_command_leaves_is_the_policys_and_is_scored(sandbox: Sandbox, command: str) -> None:
+    environment = await begun(sandbox)
+    with suppress(ToolError):
+        await environment.bash(HOSTILE[command])
+    with suppress(ToolError):
+        await environment.bash("ls; find . | wc -l")
+    assert await score(environment) == 0.0
+    second = await begun(sandbox)
+    second.set_state(json.loads(json.dumps(environment.get_state())))
+    assert second.files == environment.files
+
+
+@on_its_loop
+async def test_files_that_fill_the_workspace_are_still_scored(sandbox: Sandbox) -> None:
+    environment = await begun(sandbox)
+    for number in range(8):
+        with suppress(ToolError):
+            await environment.edit_file(f"big{number}.txt", "", "x" * 900_000)
+    assert 3_000_000 < sum(map(len, environment.files.values())) <= module.WORKSPACE_BYTES
+    assert await score(environment) == 0.0
 
 
 #: What solves nothing: files a policy might leave instead of mending the bug.

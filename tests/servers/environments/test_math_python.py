@@ -1,0 +1,56 @@
+"""math_python's programs: whatever the policy sends is a result, and never a failed session."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+import pytest_asyncio
+from gymwire.servers import ToolError
+from gymwire.servers.environments.math_python import MathPython
+from gymwire.servers.sandbox.jobs import Sandbox
+from gymwire.servers.sandbox.select import SharedSandbox
+
+from tests.sandboxes import skip_without
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def sandbox() -> AsyncIterator[Sandbox]:
+    skip_without(MathPython)
+    shared = SharedSandbox()
+    yield await shared.get()
+    await shared.close()
+
+
+async def begun(sandbox: Sandbox, **settings: Any) -> MathPython:
+    environment = MathPython(sandbox, **settings)
+    environment.row = next(iter(MathPython.rows("eval", 1, 0)))
+    environment.data = MathPython.Data.model_validate(dict(environment.row.data))
+    await environment.reset(environment.row)
+    return environment
+
+
+#: Programs, and the end that the policy is told.
+ENDINGS = {
+    "while True: pass": "stopped: it ran for more than 1 s",
+    "import os; os.abort()": "[the program crashed]",
+    "x = [0] * 10**10": "MemoryError",
+    "print('x' * 10**8)": "stopped: it printed too much",
+}
+
+
+@pytest.mark.parametrize("code", ENDINGS)
+async def test_what_a_program_does_is_told(sandbox: Sandbox, code: str) -> None:
+    environment = await begun(sandbox, timeout_s=1.0)
+    assert ENDINGS[code] in (await environment.python(code))[-200:]
+    assert (await environment.python("print(6 * 7)")).strip() == "42"
+
+
+async def test_a_program_of_megabytes_is_the_policys_mistake(sandbox: Sandbox) -> None:
+    environment = await begun(sandbox)
+    with pytest.raises(ToolError, match="cannot be run"):
+        await environment.python("#" + "x" * 10_000_000)
+    assert (await environment.python("print('\ud800')")).strip() == "?"

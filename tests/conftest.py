@@ -6,7 +6,7 @@ from collections.abc import Generator, Iterator
 
 import pytest
 
-from tests.sandboxes import available, wants_one
+from tests.sandboxes import can_run
 from tests.serving import serving
 from tests.worlds import BUNDLED, PLACES
 
@@ -28,7 +28,7 @@ def worlds(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 def _bundled() -> list[str]:
-    return [name for name, environment in BUNDLED.items() if not wants_one(environment) or available()]
+    return [name for name, environment in BUNDLED.items() if can_run(environment)]
 
 
 @pytest.hookimpl(wrapper=True)

@@ -23,12 +23,18 @@ NOTHING = "no sandbox: install bubblewrap, or start a container engine"
 @cache
 def available() -> bool:
     """Whether there is one; says so to every process and pool of the tests, by the environment's variables."""
-    if os.environ.get("REQUIRE_DOCKER") == "1" or (shutil.which("bwrap") is None and engine_answers()):
-        os.environ |= {"GYMWIRE_SANDBOX": "docker", "GYMWIRE_SANDBOX_IMAGE": docker_engine.required()}
+    demanded = os.environ.get("REQUIRE_DOCKER") == "1"
+    if shutil.which("bwrap") is not None and not demanded:
+        os.environ["GYMWIRE_SANDBOX"] = "bubblewrap"
         return True
-    if shutil.which("bwrap") is None:
+    if not demanded and not engine_answers():
         return False
-    os.environ["GYMWIRE_SANDBOX"] = "bubblewrap"
+    try:
+        os.environ |= {"GYMWIRE_SANDBOX": "docker", "GYMWIRE_SANDBOX_IMAGE": docker_engine.image()}
+    except docker_engine.EngineMissing:
+        if demanded:
+            raise
+        return False
     return True
 
 
@@ -36,7 +42,11 @@ def wants_one(environment: type[Environment]) -> bool:
     return "sandbox" in signature(environment).parameters
 
 
+def can_run(environment: type[Environment]) -> bool:
+    return not wants_one(environment) or available()
+
+
 def skip_without(environment: type[Environment]) -> None:
     """Skip a test whose environment cannot run here."""
-    if wants_one(environment) and not available():
+    if not can_run(environment):
         pytest.skip(NOTHING)

@@ -71,8 +71,8 @@ class Record:
 
 
 async def record(part: Part) -> Record:
-    sessions = Sessions()
-    session = await sessions.seed(Served(part.environment), SeedRequest(row=part.row))
+    sessions, served = Sessions(), Served(part.environment)
+    session = await sessions.seed(served, SeedRequest(row=part.row))
     tools = [tool.name for tool in session.tools]
     calls: list[Call] = []
     texts: list[str] = []
@@ -83,6 +83,7 @@ async def record(part: Part) -> Record:
     messages = _messages(calls, texts, move)
     outcome = await session.verify(messages)
     await sessions.drain()
+    await served.close()
     return Record(tools, calls, texts, messages, outcome)
 
 

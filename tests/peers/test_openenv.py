@@ -18,11 +18,12 @@ from tests.peers.broken import BrokenLedger
 from tests.peers.openenv_runs import CLIENTS, OpenEnvRuns, Played
 from tests.peers.parts import parts_of
 from tests.peers.venvs import peer_python, required
+from tests.sandboxes import can_run
 from tests.serving import serving
 
 pytestmark = [pytest.mark.peers, pytest.mark.timeout(200)]
 SPLIT = "eval"
-ENVIRONMENTS = {name: find(name) for name in installed()}
+ENVIRONMENTS = {name: environment for name in installed() if can_run(environment := find(name))}
 ALL = {**ENVIRONMENTS, BrokenLedger.name: BrokenLedger}
 GRADERS = ("reward_well_formed", "observation_schema", "state_contract")
 #: What two clients do in the same row at the same time, a move each in turn.

@@ -50,7 +50,7 @@ PROGRAMS = {
     "daemon thread": "import threading, time\nthreading.Thread(target=lambda: time.sleep(9), daemon=True).start()\nprint('main')",
     "thread raises": "import threading\nt = threading.Thread(target=lambda: 1 / 0, name='t')\nt.start(); t.join()",
     "main thread": "import threading\nprint(threading.current_thread() is threading.main_thread(), threading.active_count())",
-    "fork": "import os\npid = os.fork()\nprint('child' if pid == 0 else 'parent', flush=True)\npid and os.wait()",
+    "fork": "import os\npid = os.fork()\npid and os.wait()\nprint('parent' if pid else 'child', flush=True)",
     "subprocess": "import subprocess, sys\nprint(subprocess.run([sys.executable, '-c', 'print(1)'], capture_output=True).stdout)",
     "signal": "import os, signal\nsignal.signal(signal.SIGUSR1, lambda *a: print('got'))\nos.kill(os.getpid(), signal.SIGUSR1)",
     "interrupt": "raise KeyboardInterrupt",

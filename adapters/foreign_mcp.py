@@ -59,6 +59,7 @@ class ForeignMcp(Backend):
         self.offered: list[Tool] = []
         self._shared: dict[str, SdkClient] = {}
         self._spare: dict[str, SdkClient] = {}  # what the tools were read over; the first session takes it
+        self._mending = asyncio.Lock()
         self.info = EnvironmentInfo(name="+".join(filter(None, servers)) or "mcp")
 
     @classmethod
@@ -89,15 +90,45 @@ class ForeignMcp(Backend):
     async def seed(self, task: Task) -> Session:
         if task.row is None and (task.split is not None or task.index is not None):
             raise WrongRequest("an MCP server of others has no rows to choose from; give it one with row=.")
-        spare, self._spare = self._spare, {}
-        own = {} if self._shared else spare or await self._connect()
-        session = ForeignMcpSession(self, own or self._shared, own, task.row or Row())
+        row = task.row or Row()
+        try:
+            return await self._begin(row)
+        except SessionFailed:
+            if not self._is_broken():
+                raise
+            return await self._begin(row)  # the origin went between two episodes: over a new connection
+
+    async def _begin(self, row: Row) -> Session:
+        own: dict[str, SdkClient] = {}
+        if self.options.state_arg:
+            await self._mend()
+        else:
+            spare, self._spare = self._spare, {}
+            own = spare or await self._reconnected()
+        session = ForeignMcpSession(self, own or self._shared, own, row)
         try:
             await session.begin()
         except BaseException:
             await session.close()
             raise
         return session
+
+    def _is_broken(self) -> bool:
+        return any(client.broken for client in self._shared.values())
+
+    async def _mend(self) -> None:
+        """A new shared connection for the sessions to come, where the old one broke; its own sessions fail."""
+        async with self._mending:
+            if self._is_broken():
+                old, self._shared = self._shared, await self._reconnected()
+                await close_all(old)
+
+    async def _reconnected(self) -> dict[str, SdkClient]:
+        """Raises `SessionFailed`: that the server was there before makes its absence an outage."""
+        try:
+            return await self._connect()
+        except WrongRequest as error:
+            raise SessionFailed(FailureKind.TRANSPORT_UNREACHABLE, str(error), Stage.SEED) from None
 
     async def _connect(self) -> dict[str, SdkClient]:
         clients: dict[str, SdkClient] = {}

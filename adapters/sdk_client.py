@@ -15,7 +15,7 @@ import httpx2
 import mcp_types
 from mcp import Client, MCPError, StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
-from mcp_types import INVALID_PARAMS, METHOD_NOT_FOUND, REQUEST_TIMEOUT
+from mcp_types import CONNECTION_CLOSED, INVALID_PARAMS, METHOD_NOT_FOUND, REQUEST_TIMEOUT
 
 from ..servers.types import FailureKind, Json, Stage, Tool
 from .foreign import McpServer
@@ -30,6 +30,8 @@ class SdkClient:
 
     def __init__(self, server: McpServer, token: str | None, timeout_s: float) -> None:
         self._server, self._token, self._timeout_s = server, token, timeout_s
+        #: The connection broke: nothing sent over it will be answered any more.
+        self.broken = False
         self._ready: asyncio.Future[Client] = asyncio.get_running_loop().create_future()
         self._stop = asyncio.Event()
         self._holder = asyncio.create_task(self._hold())
@@ -94,10 +96,12 @@ class SdkClient:
         except MCPError as error:
             if error.code in _POLICY_ERRORS:
                 return {"content": [{"type": "text", "text": error.message}], "isError": True}
+            self.broken |= error.code == CONNECTION_CLOSED
             timed_out = error.code == REQUEST_TIMEOUT
             kind = FailureKind.TRANSPORT_TIMEOUT if timed_out else FailureKind.PROVIDER_UNAVAILABLE
             raise SessionFailed(kind, error.message, stage) from None
         except Exception as error:  # the boundary of the SDK: a lost connection, a dead process, a broken answer
+            self.broken = True
             reason = f"delivery unknown: {_innermost(error)}"
             raise SessionFailed(FailureKind.TRANSPORT_PEER_DROP, reason, stage) from None
         return result.model_dump(mode="json", by_alias=True, exclude_none=True)

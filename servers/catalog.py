@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import importlib
 import inspect
+import logging
 from collections.abc import Mapping
 from dataclasses import replace
 from difflib import get_close_matches
@@ -24,6 +25,7 @@ from .schema import explain
 from .settings import accepted
 from .types import Row, RowError, Tool
 
+logger = logging.getLogger("gymwire.catalog")
 GROUP = "gymwire.environments"
 
 
@@ -105,9 +107,22 @@ class Served:
             raise DefinitionError(f"{self.name}: `setup` failed: {told(error)}") from error
 
     async def close(self) -> None:
-        """Let go of the sandbox, if this environment has opened it. Its sessions have ended before."""
+        """Run the environment's `teardown`, and let go of the sandbox, if it was opened. Its sessions have ended."""
+        setup, self._setup = self._setup, None
         self._sandbox = None
-        await self._shared.close()
+        try:
+            if setup is not None and setup.done() and not setup.cancelled() and setup.exception() is None:
+                await self._tear_down()
+        finally:
+            await self._shared.close()
+
+    async def _tear_down(self) -> None:
+        try:
+            made = self.environment.teardown()
+            if inspect.isawaitable(made):
+                await made
+        except Exception as error:  # the boundary of an author's `teardown`: the sessions have their outcomes
+            logger.error("%s: `teardown` failed: %s", self.name, told(error))
 
     def make(self) -> Environment:
         return self.environment(**self._arguments())

@@ -10,7 +10,7 @@ from __future__ import annotations
 import copy
 import inspect
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import inf
@@ -21,7 +21,7 @@ from pydantic import BaseModel
 
 from .policies import Policy
 from .row_reader import RowReader
-from .schema import ArgumentCheck, DefinitionError, SignatureError
+from .schema import ArgumentCheck, DefinitionError, SentArguments, SignatureError
 from .types import Outcome, Row, Tool, Transcript
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -114,8 +114,8 @@ class Environment:
     splits: ClassVar[Sequence[str]] = ()
     #: Model of a row's task data, checked when a session is seeded; `self.data` holds the checked object.
     Data: ClassVar[type[BaseModel] | None] = None
-    #: Plain functions offered as tools beside the marked methods.
-    tools: ClassVar[Sequence[Callable[..., Any]]] = ()
+    #: Plain functions, or `passed_on` tools, offered beside the marked methods.
+    tools: ClassVar[Sequence[Callable[..., Any] | ToolSpec]] = ()
     #: How many turns a rollout may take (told to clients, who enforce it); None: no limit.
     max_turns: ClassVar[int | None] = None
     #: Seconds a tool, `reset`, `end_turn` or `close` may take.
@@ -167,6 +167,10 @@ class Environment:
     @classmethod
     def setup(cls, **settings: Any) -> Any:
         """Once a process, before the first session; may be async. Gets the constructor arguments it names."""
+
+    @classmethod
+    def teardown(cls) -> Any:
+        """Once a process, after the last session; may be async. Lets go of what `setup` opened."""
 
     def reset(self, row: Row) -> Any:
         """Begin the episode; may be async. May return the prompt's last message, a string."""
@@ -244,14 +248,38 @@ def _collect(cls: type[Environment]) -> Iterator[ToolSpec]:
         for key in vars(base):
             if key in methods and not hasattr(vars(base)[key], "__gymwire_tool__"):
                 del methods[key]  # overridden without the mark: not a tool any more
-    candidates = [(method, method.__gymwire_tool__, True) for method in methods.values()]
-    candidates += [(function, getattr(function, "__gymwire_tool__", _Mark()), False) for function in cls.tools]
-    for function, mark, bound in candidates:
-        spec = _spec(cls, function, mark, bound)
+    specs = [_spec(cls, method, method.__gymwire_tool__, True) for method in methods.values()]
+    for item in cls.tools:
+        mark = getattr(item, "__gymwire_tool__", _Mark())
+        specs.append(item if isinstance(item, ToolSpec) else _spec(cls, item, mark, False))
+    for spec in specs:
         if spec.tool.name in seen:
             raise DefinitionError(f"{cls.__name__}: two tools are called {spec.tool.name!r}")
         seen[spec.tool.name] = spec
     yield from seen.values()
+
+
+def may_be_called(name: str) -> bool:
+    """Whether a tool may have this name: it is no route or control call, and every wire and model can carry it."""
+    return name not in RESERVED_NAMES and TOOL_NAME.fullmatch(name) is not None
+
+
+def passed_on(tool: Tool, function: Callable[[Any, bytes], Awaitable[Any]]) -> ToolSpec:
+    """A tool as somebody else describes and checks it. `function(environment, arguments)` is async, and gets the
+    arguments as the JSON text of an object. Raises `DefinitionError` for a name that no tool may have."""
+    if not may_be_called(tool.name):
+        raise DefinitionError(f"a tool may not be called {tool.name!r}; offer it under another name")
+    check = SentArguments(tool.description, tool.parameters)
+    return ToolSpec(
+        tool=tool,
+        check=check,
+        function=function,
+        bound=True,
+        is_async=True,
+        ends=False,
+        timeout_blame="session",
+        timeout_s=None,
+    )
 
 
 def _spec(cls: type[Environment], function: Callable[..., Any], mark: _Mark, bound: bool) -> ToolSpec:

@@ -64,6 +64,29 @@ class ArgumentCheck:
             raise BadArguments(explain(error)) from None
 
 
+class SentArguments(ArgumentCheck):
+    """Of a tool whose arguments somebody else checks: any JSON object, handed on as the text it came as."""
+
+    __slots__ = ()
+
+    def __init__(self, description: str, parameters: Json) -> None:
+        self.description, self.parameters = description, parameters
+
+    def read(self, arguments: bytes) -> dict[str, Any]:
+        """The keyword argument `arguments`: the JSON text of an object."""
+        if len(arguments) <= LONGEST_NOTHING and arguments.strip() in NOTHING:
+            return {"arguments": b"{}"}
+        if _PERHAPS_NOT_FINITE.search(arguments) is not None:
+            _refuse_not_finite(arguments)
+        try:
+            value = json.loads(arguments)
+        except (ValueError, RecursionError):
+            raise BadArguments("the arguments are no JSON") from None
+        if not isinstance(value, dict):
+            raise BadArguments("the arguments are no JSON object")
+        return {"arguments": arguments}
+
+
 NOTHING = frozenset({b"", b"null"})
 LONGEST_NOTHING = 16
 #: More errors than this are counted and not told: to have them told, all of them must be built.

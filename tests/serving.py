@@ -41,13 +41,13 @@ class Running:
 
 
 @contextmanager
-def serving(log: Path, *arguments: str, port: int | None = None) -> Iterator[Running]:
-    """`gymwire serve ARGUMENTS` until the block ends; afterwards it must have exited by SIGTERM, without a trace."""
+def serving(log: Path, *arguments: str, port: int | None = None, command: str = "serve") -> Iterator[Running]:
+    """`gymwire serve ARGUMENTS` (or another `command`) until the block ends; afterwards it must have exited by SIGTERM, without a trace."""
     port = port or free_port()
-    command = [sys.executable, "-m", "gymwire.servers.cli", "serve", *arguments, "--port", str(port)]
+    words = [sys.executable, "-m", "gymwire.servers.cli", command, *arguments, "--port", str(port)]
     with log.open("wb") as output:
         process = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, cwd=ROOT, env=os.environ
+            words, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, cwd=ROOT, env=os.environ
         )
     running = Running(f"http://127.0.0.1:{port}", process, log)
     try:

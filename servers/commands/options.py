@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar, get_type_hints
 
 import typer
 from rich.console import Console
@@ -17,6 +18,7 @@ from ..sandbox.select import SharedSandbox
 from ..settings import load_function
 from ..types import RowError
 
+F = TypeVar("F", bound=Callable[..., Any])
 errors = Console(stderr=True, highlight=False, soft_wrap=True, emoji=False)
 
 
@@ -24,6 +26,22 @@ def stop(sentence: str, code: int = 2) -> NoReturn:
     """End the command with one sentence that names the fix."""
     errors.print(f"gymwire: {sentence}", markup=False)
     raise typer.Exit(code)
+
+
+def with_options_of(command: Callable[..., Any], but: Collection[str]) -> Callable[[F], F]:
+    """Give a command all options of another one, `but` some: its `**options` gets them, to hand them on."""
+
+    def extend(function: F) -> F:
+        own = [p for p in inspect.signature(function).parameters.values() if p.kind is not p.VAR_KEYWORD]
+        taken = [p for name, p in inspect.signature(command).parameters.items() if name not in but]
+        hints = get_type_hints(command, include_extras=True) | get_type_hints(function, include_extras=True)
+        parameters = [p.replace(annotation=hints[p.name]) for p in (*own, *taken)]
+        extended: Any = function
+        extended.__signature__ = inspect.Signature(parameters)
+        extended.__annotations__ = {p.name: p.annotation for p in parameters}
+        return function
+
+    return extend
 
 
 def environment_names(incomplete: str) -> list[str]:

@@ -1,0 +1,154 @@
+"""Serve somebody else's server or environment on the other wires, under gymwire's session rules."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import typer
+
+from ...servers.auth import TokenError, read_tokens
+from ...servers.commands.options import errors, stop, with_options_of
+from ...servers.commands.serve import serve
+from ...servers.environment import NAME, DefinitionError, Environment
+from ...servers.environments.graded import router_of
+from ...servers.graders.routing import Router
+from ...servers.rows import read_rows
+from ...servers.types import Row, RowError
+from ..bridge import made
+from ..bridge.origin import Origin, bridged, explored
+from ..bridge.sources import KINDS, SERVERS, hosted
+from ..foreign import McpOptions, OpenEnvOptions
+from ..session import SessionFailed, WrongRequest
+
+MCP, OPENENV = "MCP origins", "OpenEnv origins"
+#: Options of `gymwire serve` that a bridge has no use for, or gives itself.
+NOT_OURS = ("environments", "tools")
+
+
+def _kinds(incomplete: str) -> list[str]:
+    return [kind for kind in KINDS if kind.startswith(incomplete)]
+
+
+@with_options_of(serve, but=NOT_OURS)
+def bridge(
+    target: Annotated[
+        str,
+        typer.Argument(
+            metavar="TARGET",
+            help="A server's URL; for mcp also a command; package.module:Class; an environment's id; a file.",
+        ),
+    ],
+    source: Annotated[
+        str, typer.Option("--from", metavar="KIND", help=f"One of: {', '.join(KINDS)}.", autocompletion=_kinds)
+    ],
+    name: Annotated[str, typer.Option(help="The environment's name in URLs here.")] = "",
+    origin_env: Annotated[str | None, typer.Option(help="Which environment, where the origin serves several.")] = None,
+    origin_token_file: Annotated[
+        Path | None, typer.Option(help="A file with the origin's bearer token in its first line.")
+    ] = None,
+    call_timeout: Annotated[float, typer.Option(help="Seconds the origin may take for a call.", min=0.1)] = 60.0,
+    grader: Annotated[
+        str, typer.Option(help="Score episodes here, by a grader's name, file.py:function, or a row's JSON `verifier`.")
+    ] = "",
+    state_tool: Annotated[
+        str, typer.Option(help="Called at a seed; its result is the session's handle.", rich_help_panel=MCP)
+    ] = "",
+    state_arg: Annotated[
+        str, typer.Option(help="The argument that carries the handle; hidden from the policy.", rich_help_panel=MCP)
+    ] = "",
+    reward_tool: Annotated[
+        str, typer.Option(help="Called at verify; hidden from the policy.", rich_help_panel=MCP)
+    ] = "",
+    allow: Annotated[
+        list[str], typer.Option(help="A pattern of the tools that the policy gets; repeatable.", rich_help_panel=MCP)
+    ] = ["*"],  # noqa: B006
+    media: Annotated[
+        Literal["placeholder", "pass"],
+        typer.Option(help="Pictures and sounds: named in the text, or passed on.", rich_help_panel=MCP),
+    ] = "placeholder",
+    reset_field: Annotated[
+        list[str],
+        typer.Option(help="A field of the row's data that the state tool, or OpenEnv's reset, gets; repeatable."),
+    ] = [],  # noqa: B006
+    step_tool: Annotated[
+        str, typer.Option(help="The name of the tool that takes an action.", rich_help_panel=OPENENV)
+    ] = "act",
+    reward: Annotated[
+        Literal["last", "sum", "max"], typer.Option(help="How steps' rewards become one.", rich_help_panel=OPENENV)
+    ] = "last",
+    on_error: Annotated[
+        Literal["fail", "tell"],
+        typer.Option(
+            help="An exception in the environment: a failed session, or a result for the policy.",
+            rich_help_panel=OPENENV,
+        ),
+    ] = "fail",
+    **options: Any,
+) -> None:
+    """Serve somebody else's server or environment on the other wires, under gymwire's session rules."""
+    if source not in KINDS:
+        stop(f"--from {source!r}: the kinds are {', '.join(KINDS)}")
+    if name and not NAME.fullmatch(name):
+        stop(f"--name {name!r} must match {NAME.pattern}")
+    try:
+        router = _router(grader)
+        if source in SERVERS:
+            mcp = McpOptions(state_tool, state_arg, reset_field, reward_tool, allow, media)
+            openenv = OpenEnvOptions(step_tool, reward, on_error, reset_field)
+            token = _token(origin_token_file)
+            origin = Origin(target, source, origin_env, token, mcp, openenv, call_timeout, router)
+            environment = _of_origin(origin, options["rows"], name)
+        else:
+            environment = _hosted(source, target, name, grader)
+    except (DefinitionError, RowError, TokenError, WrongRequest, SessionFailed) as error:
+        stop(str(error))
+    made.Environment = environment
+    serve([f"{made.__name__}:Environment"], **options, tools=[])
+
+
+def _router(grader: str) -> Router | None:
+    if not grader:
+        return None
+    try:
+        value = json.loads(grader)
+    except ValueError:
+        value = grader
+    return router_of(value, (), "", "", "", None, None)
+
+
+def _token(file: Path | None) -> str | None:
+    return None if file is None else read_tokens(file)[0]
+
+
+def _of_origin(origin: Origin, files: Sequence[str], name: str) -> type[Environment]:
+    """Look at the origin, once, and make what stands for it."""
+    rows = list(_rows(files))
+    if origin.wire == "nemo-gym" and not any(row.tools for row in rows):
+        errors.print(
+            "gymwire: a NeMo Gym server does not list its tools; --rows FILE with rows that do offers them", markup=False
+        )
+    if origin.wire == "mcp" and not (origin.mcp.reward_tool or origin.grader):
+        stop("who scores an episode? Name the server's --reward-tool, or a --grader (math, exact, file.py:function, …)")
+    info = asyncio.run(explored(origin))
+    return bridged(origin, info, rows, name=name)
+
+
+def _rows(files: Sequence[str]) -> Iterable[Row]:
+    for file in files:
+        yield from read_rows(file)
+
+
+def _hosted(source: str, target: str, name: str, grader: str) -> type[Environment]:
+    if grader:
+        stop(f"--grader is for servers; what --from {source} hosts scores itself")
+    if str(Path.cwd()) not in sys.path:
+        sys.path.insert(0, str(Path.cwd()))
+    environment = hosted(source, target)
+    if name:
+        environment.name = name
+    return environment

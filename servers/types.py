@@ -70,12 +70,33 @@ class Tool:
 
 
 @dataclass(frozen=True, slots=True)
+class _Written:
+    """`input` and `tools` as a row had them, beside what was read from them.
+
+    A copy of the row with another prompt or other tools (`dataclasses.replace`) is told by identity: what was
+    written stands for nothing else than what was read from it.
+    """
+
+    prompt: Sequence[Message]
+    tools: tuple[Tool, ...] | None
+    params: Mapping[str, Any]
+
+    def over(self, known: Json, prompt: Sequence[Message], tools: tuple[Tool, ...] | None) -> Json:
+        """`known`, with what was written in the place of each part that is still the one read."""
+        same = {"input": prompt is self.prompt, "tools": tools is self.tools}
+        kept = {key: value for key, value in known.items() if not same[key]}
+        written = {key: value for key, value in self.params.items() if same[key]}
+        return {key: (kept | written)[key] for key in ("input", "tools") if key in kept or key in written}
+
+
+@dataclass(frozen=True, slots=True)
 class Row:
     """One task: the prompt, the tools it offers, and task data the policy never sees.
 
     `prompt` is the messages as written (`input` of a NeMo Gym row: chat messages or Responses items).
     `tools` None means: the tools its environment offers. `params` holds what else
     `responses_create_params` carried (temperature, instructions …), `framework` the framework's keys.
+    A row that was read is written as it was: a text `input`, `strict`, tools that are no functions.
     """
 
     prompt: Sequence[Message] = ()
@@ -83,6 +104,7 @@ class Row:
     tools: tuple[Tool, ...] | None = None
     params: Mapping[str, Any] = field(default_factory=dict)
     framework: Mapping[str, Any] = field(default_factory=dict)
+    _written: _Written | None = field(default=None, repr=False, compare=False)
 
     @classmethod
     def of(cls, prompt: str, **data: Any) -> Row:
@@ -98,18 +120,24 @@ class Row:
         if not isinstance(params, Mapping):
             raise RowError(f"a row needs an object `{PARAMS_KEY}` with `input`; got {params!r:.80}")
         others = {key: value for key, value in raw.items() if key != PARAMS_KEY}
+        prompt, tools = _read_input(params.get("input", [])), _read_tools(params.get("tools"))
         return cls(
-            prompt=_read_input(params.get("input", [])),
+            prompt=prompt,
             data={key: value for key, value in others.items() if key not in FRAMEWORK_KEYS},
-            tools=_read_tools(params.get("tools")),
+            tools=tools,
             params={key: value for key, value in params.items() if key not in ("input", "tools")},
             framework={key: value for key, value in others.items() if key in FRAMEWORK_KEYS},
+            _written=_Written(prompt, tools, {key: params[key] for key in ("input", "tools") if key in params}),
         )
 
     def create_params(self) -> Json:
         """`responses_create_params`: all of the row that the policy may see."""
-        tools = {} if self.tools is None else {"tools": [tool.as_responses() for tool in self.tools]}
-        return {"input": list(self.prompt), **tools, **self.params}
+        known: Json = {"input": list(self.prompt)}
+        if self.tools is not None:
+            known["tools"] = [tool.as_responses() for tool in self.tools]
+        if self._written is not None:
+            known = self._written.over(known, self.prompt, self.tools)
+        return known | dict(self.params)
 
     def to_json(self) -> Json:
         """The NeMo Gym row."""

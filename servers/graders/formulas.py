@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from unicodedata import decimal
 
 from . import extract
+from .units import is_unit, spelled_out
 
 MAX_FORMULA_CHARACTERS = 1_000
 
@@ -19,9 +21,10 @@ _DRESS = re.compile(
 _FRACTIONS = re.compile(r"\\[dtc]frac(?![A-Za-z])")
 _DEGREES = re.compile(r"\^\{?\\circ\}?|\u00b0")
 _TEXT = re.compile(r"\\(?:text|textbf|textit|mathrm|mbox|operatorname)\s*\{([^{}]*)\}")
-_TEXT_AT_END = re.compile(_TEXT.pattern + r"(?:\^\{?[23]\}?)?\s*$")
+_TEXT_AT_END = re.compile(_TEXT.pattern + r"((?:\^\{?[23]\}?)?)\s*$")
 #: A number, then a unit as words: `5 cm`, `12 square meters`, `30 km/h`.
-_UNIT = re.compile(r"(.*[0-9)}!%])\s*((?:[A-Za-z\u00b5]{2,}|[mgslhLKJNWVA])(?:[ ./^{}0-9A-Za-z]*)?)")
+_UNIT = re.compile(r"(.*[0-9)}!%])(\s*)([A-Za-z\u00b5][ ./^{}0-9A-Za-z\u00b5]*)")
+_DIGIT = re.compile(r"\d")
 _FUNCTIONS = re.compile(r"(?:sin|cos|tan|cot|sec|csc|log|ln|exp|sqrt|pi|infty|frac|mod|in|or|and|cup|cap)\b")
 #: `x = 5`, but not `y = 3 - x`, which is an equation.
 _NAMED = re.compile(r"[A-Za-z]\s*=\s*(?=(?:\\[A-Za-z]+|[^=A-Za-z])+$)")
@@ -74,7 +77,7 @@ def _is_prose(text: str) -> bool:
 
 def undress(text: str) -> Formula:
     """The formula without what does not change its value."""
-    text = text.strip().strip("*`").strip()
+    text = spelled_out(_DIGIT.sub(lambda digit: str(decimal(digit[0])), text.strip().strip("*`").strip()))
     if text.count("$") >= 2 and not text.startswith("\\$"):
         text = text.replace("\\$", "").replace("$", "")
     text = text.replace("\\$", "").replace("$", "")
@@ -88,9 +91,9 @@ def undress(text: str) -> Formula:
 def _cut_unit(text: str) -> tuple[str, str]:
     r"""The formula and its unit: words behind a number, or a `\text{...}` at the end."""
     words = _TEXT_AT_END.search(text)
-    if words is not None and text[: words.start()].strip():
-        return text[: words.start()], words[1]
+    if words is not None and text[: words.start()].strip() and is_unit(words[1].strip() or "the"):
+        return text[: words.start()], words[1] + words[2]
     found = None if "\\" in text else _UNIT.fullmatch(text)
-    if found is None or _FUNCTIONS.match(found[2]):
+    if found is None or not is_unit(found[3], attached=not found[2]):
         return text, ""
-    return found[1], found[2]
+    return found[1], found[3]

@@ -156,9 +156,15 @@ def _is_constant(value: Any) -> bool:
 def _same_constant(first: Any, second: Any, tolerance: float) -> bool:
     from sympy import Float, N
 
+    if first.is_integer and second.is_integer:
+        difference = (first - second).doit()
+        if difference.is_Integer:
+            return bool(difference == 0)
     a, b = N(first, DIGITS), N(second, DIGITS)
     if a == b:
         return True
+    if first.is_infinite or second.is_infinite:
+        return False
     scale = max(abs(a), abs(b))
     if scale == 0 or abs(a - b) <= scale * Float(10) ** (10 - DIGITS):
         return True

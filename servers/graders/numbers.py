@@ -18,6 +18,10 @@ MAX_CHARACTERS = 2_000
 MAX_DEPTH = 40
 
 _NUMBER = re.compile(r"(?:[0-9]{1,3}(?:(?:,|\{,\})[0-9]{3})+(?![0-9])|[0-9]+)(?:\.[0-9]+)?|\.[0-9]+")
+#: `1 000 000`, and a mixed number as plain text, `1 1/2`.
+_GROUPS = re.compile(r"[0-9]{1,3}(?:(?: |\\,)[0-9]{3})+(?![0-9])(?! ?/)")
+_PLAIN_MIXED = re.compile(r"([0-9]+) ([0-9]+) ?/ ?([0-9]+)(?![0-9])")
+_REPEATING = re.compile(r"([0-9]*)\.([0-9]*)\\(?:overline|bar)\{?([0-9]+)\}?")
 _EXPONENT = re.compile(r"[eE]([+-]?[0-9]{1,6})(?![A-Za-z0-9])")
 _SPACE = re.compile(r"(?:\s|\\[,;:! ]|\\quad|~)+")
 _TIMES = re.compile(r"\*(?!\*)|\\cdot(?![A-Za-z])|\\times(?![A-Za-z])|[\u00d7\u00b7]")
@@ -164,6 +168,8 @@ class _Reader:
         return Fraction(int(digit))
 
     def literal(self) -> Fraction:
+        if (special := self.special()) is not None:
+            return self.paid(special, special, special)
         written = self.take(_NUMBER)
         if written is None:
             raise NotNumeric
@@ -177,6 +183,22 @@ class _Reader:
         elif "." not in written and self.looking_at(_FRAC):
             value = self.mixed(value)
         return self.paid(value, value, value)
+
+    def special(self) -> Fraction | None:
+        """Forms that a plain number is only the beginning of."""
+        self.skip()
+        if found := _REPEATING.match(self.text, self.at):
+            self.at = found.end()
+            whole, fixed, period = found[1] or "0", found[2], found[3]
+            nines = (10 ** len(period) - 1) * 10 ** len(fixed)
+            return Fraction(whole + "." + fixed + "0") + Fraction(int(period), nines)
+        if (found := _PLAIN_MIXED.match(self.text, self.at)) and int(found[3]):
+            self.at = found.end()
+            return int(found[1]) + Fraction(int(found[2]), int(found[3]))
+        if found := _GROUPS.match(self.text, self.at):
+            self.at = found.end()
+            return Fraction(re.sub("[^0-9]", "", found[0]))
+        return None
 
     def mixed(self, whole: Fraction) -> Fraction:
         r"""A mixed number, `1\frac{1}{2}`: the fraction adds."""

@@ -16,8 +16,10 @@ from gymwire.servers.types import Row
 
 from tests.wires import world
 
-#: A busy machine, and the forks of a worker that is renewed: seconds beside those of the CPU limit.
+#: For several answers at a time: they share the processors with other tests.
 SLACK_S = 10.0
+#: The limit counts processor time; where others used the processors, the same answer is timed again.
+TRIES = 3
 
 
 @pytest.mark.parametrize("case", ["C01", "C02"])
@@ -53,16 +55,21 @@ async def test_math_is_right_from_every_calling_context(cases: dict[str, Any]) -
 SOME_HOSTILE = (1, 3, 9)
 
 
-def is_refused_in_time(answer: str, gold: str) -> bool:
-    started = time.monotonic()
-    return not is_correct(answer, gold) and time.monotonic() - started < CPU_LIMIT_S + SLACK_S
+def is_refused_in_time(answer: str, gold: str, limit_s: float) -> bool:
+    for _ in range(TRIES):
+        started = time.monotonic()
+        if is_correct(answer, gold):
+            return False
+        if time.monotonic() - started < limit_s:
+            return True
+    return False
 
 
 async def test_hostile_answers_end_within_their_limit_and_the_worker_goes_on(cases: dict[str, Any]) -> None:
     gold, right = cases["C05"]["input"]["algebra"]
     assert is_correct(right, gold)
     hostile = [cases["C05"]["input"]["hostile"][index] for index in SOME_HOSTILE]
-    assert await asyncio.to_thread(is_refused_in_time, hostile[0], gold)
+    assert await asyncio.to_thread(is_refused_in_time, hostile[0], gold, cases["C05"]["input"]["limit_s"])
     started = time.monotonic()
     waiting = [math(answer, gold) for answer in hostile]
     scores = await asyncio.gather(*(score for score in waiting if not isinstance(score, float)))
@@ -90,7 +97,7 @@ async def test_hostile_answers_end_within_their_limit_from_another_process(cases
 @pytest.mark.parametrize("gold", ["1", "(x+1)^2"])
 def test_every_hostile_answer_ends_within_its_limit(cases: dict[str, Any], gold: str) -> None:
     for answer in cases["C05"]["input"]["hostile"]:
-        assert is_refused_in_time(answer, gold), answer
+        assert is_refused_in_time(answer, gold, cases["C05"]["input"]["limit_s"]), answer
     assert is_correct(gold, gold) and is_correct(*cases["C05"]["input"]["algebra"][::-1])
 
 

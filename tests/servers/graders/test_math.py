@@ -18,7 +18,29 @@ from gymwire.servers.graders.math import is_correct, math
 from gymwire.servers.graders.math_pool import Pool, Process, Question, Verdict, WorkerDied
 from gymwire.servers.graders.numbers import NotNumeric, TooLarge, read
 
+#: What behind a number changes it, and is no unit.
+BEHIND = [
+    *(" million", " billion", " thousand", " hundred", " dozen", " percent more", "\\%\\%", " to 6", " squared"),
+    *(" plus 1", " minus 1", " not", "mod7", "xy", "ab", "\\text{x}", "\\text{ i}", "\\mathrm{e}", "\\mathrm{i}"),
+    *("\\mathrm{e}^2", "\\text{ is wrong, }", " and 6", " or so", " sqrt 2", " pi", "\\text{ times } 2", ";6", " = 4"),
+]
 EQUAL = [
+    ("7", "\\boxed{\u0667}"),
+    ("7", "\\boxed{\uff17}"),
+    ("1/3", "\\boxed{0.\\overline{3}}"),
+    ("1", "\\boxed{0.\\overline{9}}"),
+    ("1 1/2", "\\boxed{1.5}"),
+    ("1000000", "\\boxed{1 000 000}"),
+    ("1000000", "\\boxed{1 million}"),
+    ("0.05", "\\boxed{5 percent}"),
+    ("5", "\\boxed{2 + 3 = 5}"),
+    ("2:3", "\\boxed{2/3}"),
+    ("1010_2", "\\boxed{1010_{2}}"),
+    ("5", "\\boxed{5 apples}"),
+    ("5", "\\boxed{5 km/h}"),
+    ("5", "\\boxed{5\\text{ cm}^2}"),
+    ("5", "\\boxed{5cm}"),
+    ("10", "\\boxed{10 square meters}"),
     ("1234", "1,234"),
     ("1234", "\\boxed{1{,}234}"),
     ("0.5", "1/2"),
@@ -56,6 +78,21 @@ EQUAL = [
     ("\\dfrac{3}{4}", "The answer is \\(\\frac{3}{4}\\)."),
 ]
 DIFFERENT = [
+    *(("5", "\\boxed{5" + behind + "}") for behind in BEHIND),
+    ("5", "\\boxed{4=5}"),
+    ("5", "\\boxed{x=4=5}"),
+    ("2ab", "\\boxed{2}"),
+    ("2^{200000}", "\\boxed{2^{200000}+1}"),
+    ("\\infty", "\\boxed{-\\infty}"),
+    ("3:00", "\\boxed{3:30}"),
+    ("3:00", "\\boxed{3}"),
+    ("12:30 PM", "\\boxed{12:30 AM}"),
+    ("1 1/2", "\\boxed{11/2}"),
+    ("12", "\\boxed{1 2}"),
+    ("1010_2", "\\boxed{1010_3}"),
+    ("10", "\\boxed{10_2}"),
+    ("(1, 2)", "\\boxed{\\{1, 2\\}}"),
+    ("5 \\text{ cm}^2", "\\boxed{5 \\text{ cm}}"),
     ("3", "3.0000001"),
     ("1/3", "0.333"),
     ("0", "0.0000001"),

@@ -31,6 +31,9 @@ class Code(StrEnum):
     UNAUTHORIZED = "unauthorized"
     FORBIDDEN_HOST = "forbidden_host"
     FORBIDDEN_ORIGIN = "forbidden_origin"
+    FORBIDDEN_SCOPE = "forbidden_scope"
+    RATE_LIMITED = "rate_limited"
+    TOO_SLOW = "body_too_slow"
     # no session there
     SESSION_LOST = "session_lost"
     SESSION_EXPIRED = "session_expired"
@@ -61,6 +64,9 @@ HTTP_STATUS: dict[Code, int] = {
     Code.UNAUTHORIZED: 401,
     Code.FORBIDDEN_HOST: 421,
     Code.FORBIDDEN_ORIGIN: 403,
+    Code.FORBIDDEN_SCOPE: 403,
+    Code.RATE_LIMITED: 429,
+    Code.TOO_SLOW: 408,
     Code.SESSION_LOST: 410,
     Code.SESSION_EXPIRED: 410,
     Code.SESSION_CLOSED: 410,

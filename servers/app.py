@@ -16,6 +16,7 @@ from fastapi import FastAPI, Response
 from .answers import HTTP_STATUS, Code, Refused
 from .auth import Guard
 from .catalog import Served
+from .door import Door
 from .faces import mcp, nemo_gym, openenv
 from .faces.asgi import (
     ClientLeft,
@@ -27,6 +28,7 @@ from .faces.asgi import (
     Send,
     respond_refused,
 )
+from .rates import Rates
 from .sessions import Sessions, draining
 from .types import Json
 
@@ -51,15 +53,18 @@ class App:
         sessions: Sessions | None = None,
         *,
         guard: Guard | None = None,
+        rate_limit: float = 0.0,
         masked_as_error: bool = False,
         max_body_bytes: int = 64 * 1024 * 1024,
     ) -> None:
         self.served, self.sessions = list(served), sessions or Sessions()
-        self._guard = guard or Guard()
         self._http: dict[str, dict[str, Handler]] = {}
         self._websocket: dict[str, Handler] = {}
         self._fallbacks: dict[str, Handler] = {}
         self._faces: list[Face] = []
+        prefixes = {f"/{item.name}/{path}" for item in self.served for path in WIRES.values()}
+        self.door = Door(guard or Guard(), Rates(rate_limit), prefixes)
+        self.sessions.turned_away = self.door.turned_away
         for item in self.served:
             for wire, make in (("gym", nemo_gym.face), ("openenv", openenv.face), ("mcp", mcp.face)):
                 context = FaceContext(self.sessions, item, f"/{item.name}/{wire}", masked_as_error, max_body_bytes)
@@ -95,9 +100,10 @@ class App:
             await send(message)
 
         try:
-            scope["gymwire.owner"] = self._guard.admit(scope["path"], scope["headers"])
+            scope["gymwire.owner"] = self.door.enter(scope)
             await self._handler(scope)(scope, receive, sending)
         except Refused as refused:
+            self.door.refused(scope, refused)
             await respond_refused(send, refused)
         except ClientLeft:
             return
@@ -106,7 +112,7 @@ class App:
                 raise
             await respond_refused(send, draining())
         except Exception:  # the boundary of a request: our bug, said without a trace of it
-            logger.exception("%s %s failed", scope["method"], scope["path"])
+            logger.exception("%s %r failed", scope["method"], scope["path"])
             if not started:
                 await respond_refused(send, Refused(Code.INTERNAL, "The server made a mistake; its log says which."))
 
@@ -127,14 +133,15 @@ class App:
     async def _connect(self, scope: Scope, receive: Receive, send: Send) -> None:
         handler = self._websocket.get(scope["path"])
         try:
-            scope["gymwire.owner"] = self._guard.admit(scope["path"], scope["headers"])
+            owner = scope["gymwire.owner"] = self.door.enter(scope)
             if handler is None:
                 raise Refused(Code.NOT_FOUND, f"There is no WebSocket at {scope['path']!r}.")
         except Refused as refused:
+            self.door.refused(scope, refused)
             await _refuse_socket(scope, receive, send, refused)
             return
         try:
-            await handler(scope, receive, send)
+            await handler(scope, self.door.listening(owner, receive, send), send)
         except ClientLeft:
             return
         except asyncio.CancelledError:
@@ -174,6 +181,8 @@ class App:
     async def _lifespan(self, _: FastAPI) -> AsyncIterator[None]:
         async with AsyncExitStack() as stack:
             await self.prepare()
+            keeping = asyncio.create_task(self.door.keep_tokens())
+            stack.callback(keeping.cancel)
             for face in self._faces:
                 await stack.enter_async_context(face.lifespan())
             yield

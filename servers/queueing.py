@@ -69,3 +69,33 @@ class Slots:
 def _time_out(waiter: asyncio.Future[None]) -> None:
     if not waiter.done():
         waiter.set_exception(QueueTimeout())
+
+
+class PerOwner:
+    """Slots of each owner of a token, in front of those of all: one tenant cannot take every session.
+
+    Without a limit, or an owner, there is nothing to wait for. Owners without a session take no memory.
+    """
+
+    def __init__(self, size: int, queue_timeout_s: float) -> None:
+        self.size, self.queue_timeout_s = size, queue_timeout_s
+        self._slots: dict[str, Slots] = {}
+
+    async def take(self, owner: str) -> None:
+        """Wait for a slot of the owner's own. Raises `QueueTimeout`."""
+        if self.size > 0 and owner:
+            slots = self._slots.get(owner)
+            if slots is None:
+                slots = self._slots[owner] = Slots(self.size, self.queue_timeout_s)
+            await slots.take()
+
+    def give(self, owner: str) -> None:
+        slots = self._slots.get(owner)
+        if slots is not None:
+            slots.give()
+            if slots.free == slots.size:
+                del self._slots[owner]
+
+    def refuse_all(self) -> None:
+        for slots in self._slots.values():
+            slots.refuse_all()

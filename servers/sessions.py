@@ -11,6 +11,7 @@ import hashlib
 import json
 import logging
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NoReturn
@@ -24,7 +25,7 @@ from .closing import close_soon, closing_done
 from .environment import Environment
 from .failures import FailureLog, assign
 from .metrics import Metrics
-from .queueing import QueueTimeout, Slots
+from .queueing import PerOwner, QueueTimeout, Slots
 from .results import clean_text
 from .rows import RowsBroken
 from .running import Threads
@@ -34,6 +35,8 @@ from .types import Failure, FailureKind, Json, Row, RowError, SessionState, Stag
 
 logger = logging.getLogger("gymwire.sessions")
 RETRY_AFTER_S = 5
+#: Of the queue timeout, for a token's own slots; both waits together stay below the clients' 60 s.
+OWNERS_SHARE = 0.25
 #: Seconds that environments may take to close when the server shuts down.
 CLOSE_GRACE_S = 10.0
 #: Ended sessions whose outcome is kept for a repeated verify; past it the oldest are forgotten.
@@ -48,6 +51,7 @@ class Limits:
     idle_timeout_s: float = 600.0
     queue_timeout_s: float = 45.0
     lifetime_s: float = 3600.0
+    sessions_per_token: int = 0  # 0: as many as there are
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,12 +75,14 @@ class Sessions:
         self.metrics = Metrics()
         self.failures = FailureLog()
         self.slots = Slots(self.limits.max_sessions, self.limits.queue_timeout_s)
+        self.owners = PerOwner(self.limits.sessions_per_token, self.limits.queue_timeout_s * OWNERS_SHARE)
         self.threads = Threads()
         self.store: MemoryStore[Session] = MemoryStore()
         self._ended: dict[str, Session] = {}
         self._gone: Remembered[Code] = Remembered()
         self._used_ids: Remembered[bool] = Remembered()
         self._pending: dict[CallerKey, asyncio.Future[Session]] = {}
+        self.turned_away: Callable[[str, str], None] = lambda event, environment: None
         self._draining = False
         self._sweeper: asyncio.Task[None] | None = None
         self.failures.observers.append(self.metrics.failed)
@@ -134,7 +140,7 @@ class Sessions:
             session.row, data = task_of(served, request)
         except Exception as error:
             self._not_begun(session, error)
-        await self._take_slot()
+        await self._take_slot(owner)
         try:
             await self._begin(session, data, request.seed)
         except BaseException as error:
@@ -151,8 +157,23 @@ class Sessions:
         self._watch()
         return session
 
-    async def _take_slot(self) -> None:
+    async def _take_slot(self, owner: str) -> None:
         started = time.perf_counter()
+        try:
+            await self.owners.take(owner)
+        except QueueTimeout:
+            if self._draining:
+                raise draining() from None
+            text = f"All {self.owners.size} sessions of this token are taken."
+            raise Refused(Code.AT_CAPACITY, text, retry_after_s=RETRY_AFTER_S) from None
+        try:
+            await self._take_common_slot()
+        except BaseException:
+            self.owners.give(owner)
+            raise
+        self.metrics.queued(time.perf_counter() - started)
+
+    async def _take_common_slot(self) -> None:
         try:
             await self.slots.take()
         except QueueTimeout:
@@ -160,7 +181,6 @@ class Sessions:
                 raise draining() from None
             text = f"All {self.slots.size} sessions are taken; none came free in {self.limits.queue_timeout_s:g} s."
             raise Refused(Code.AT_CAPACITY, text, retry_after_s=RETRY_AFTER_S) from None
-        self.metrics.queued(time.perf_counter() - started)
 
     async def _begin(self, session: Session, data: Any, seed: int | None) -> None:
         """Make the environment and reset it."""
@@ -192,9 +212,13 @@ class Sessions:
 
     def _abandon(self, session: Session) -> None:
         """A seed that broke or was given up: nothing of it stays."""
-        self.slots.give()
+        self._give_slot(session.owner)
         environment, session.environment = session.environment, None
         close_soon(self.threads, environment, session.id)
+
+    def _give_slot(self, owner: str) -> None:
+        self.owners.give(owner)
+        self.slots.give()
 
     def _not_begun(self, session: Session, error: BaseException) -> NoReturn:
         """Say why a seed did not come about: the row does not fit, its client left, or our side broke."""
@@ -213,8 +237,16 @@ class Sessions:
         """The session of a handle. Raises `Refused` that says what became of it."""
         session = self.store.get(handle)
         if session is None or session.served is not served or session.owner != owner:
+            self._turn_away(handle, session, served)
             raise gone(self._gone.get(handle) or Code.SESSION_LOST)
         return session
+
+    def _turn_away(self, handle: str, session: Session | None, served: Served) -> None:
+        """Tell of a handle that is another's, or nobody's: what a policy or a tenant guesses."""
+        if session is not None:
+            self.turned_away("foreign_handle", served.name)
+        elif handle and not self.signer.is_ours(handle):
+            self.turned_away("forged_handle", served.name)
 
     def of_caller(self, served: Served, owner: str, caller_id: str) -> Session | None:
         return self.store.of_caller((served.name, owner, caller_id))
@@ -278,6 +310,7 @@ class Sessions:
         """Refuse seeds from now on, those in the queue too. Safe in a signal handler of the loop's thread."""
         self._draining = True
         self.slots.refuse_all()
+        self.owners.refuse_all()
 
     async def calls_done(self, grace_s: float) -> None:
         """Wait for the calls that are in flight now, as long as the grace lasts."""
@@ -316,7 +349,7 @@ class Sessions:
         self.failures.record(session.served.name, session.id, failure, error)
 
     def settled(self, session: Session) -> None:
-        self.slots.give()
+        self._give_slot(session.owner)
         self._ended[session.handle] = session
         if len(self._ended) > KEPT_OUTCOMES:
             self._forget(next(iter(self._ended.values())), Code.SESSION_EXPIRED)

@@ -17,8 +17,9 @@ import typer
 import uvicorn
 
 from ..app import DRAIN_GRACE_S, WIRES, App
-from ..auth import LOOPBACK, Guard, TokenError, read_tokens
+from ..auth import LOOPBACK, Guard, TokenError
 from ..catalog import Served
+from ..connections import Connection, ConnectionLimits, Watch
 from ..environment import DefinitionError
 from ..faces import mcp
 from ..sandbox.docker import IMAGE
@@ -29,7 +30,7 @@ from .options import environment_names, read_served, stop
 
 logger = logging.getLogger("gymwire.serve")
 ROUTER_PORT = 8000
-MAX_FRAME_BYTES = 64 * 1024 * 1024
+MAX_BODY_BYTES = 64 * 1024 * 1024
 #: Seconds for answers on their way, and for requests that never end, once the calls are done.
 LEAVE_GRACE_S = 5
 
@@ -76,6 +77,17 @@ def serve(
             "or any with a token or beyond loopback."
         ),
     ] = [],  # noqa: B006
+    max_sessions_per_token: Annotated[int, typer.Option(help="Live sessions of one token; 0: no limit.", min=0)] = 0,
+    rate_limit: Annotated[
+        float, typer.Option(help="Requests a second of one token, or of one address without any; 0: no limit.", min=0)
+    ] = 0.0,
+    max_body: Annotated[int, typer.Option(help="Bytes of a request's body or of a frame.", min=1)] = MAX_BODY_BYTES,
+    body_timeout: Annotated[
+        float, typer.Option(help="Seconds for a body to arrive; a long one has 10 s a MB more.")
+    ] = ConnectionLimits().body_s,
+    max_connections: Annotated[
+        int, typer.Option(help="Open connections; 0: nine tenths of the files the process may open.", min=0)
+    ] = 0,
     insecure: Annotated[bool, typer.Option("--insecure", help="Listen beyond loopback without a token.")] = False,
     sandbox: sandboxes.Backend = "",
     sandbox_image: sandboxes.Image = IMAGE,
@@ -93,8 +105,13 @@ def serve(
     choice = Choice(sandbox, sandbox_image, sandbox_slots, sandbox_url, sandbox_token_file, allow_unsafe_sandbox)
     served = read_served(environments, settings, rows, tools, SharedSandbox(choice))
     limits = Limits(
-        max_sessions, _positive(idle_timeout, "--idle-timeout"), queue_timeout, _positive(lifetime, "--lifetime")
+        max_sessions,
+        _positive(idle_timeout, "--idle-timeout"),
+        queue_timeout,
+        _positive(lifetime, "--lifetime"),
+        max_sessions_per_token,
     )
+    connections = ConnectionLimits(max_connections, body_s=_positive(body_timeout, "--body-timeout"))
     sessions = Sessions(limits)
     if stdio:
         if len(served) != 1:
@@ -105,12 +122,19 @@ def serve(
             stop(str(error))
         return
     guard = _guard(host, token_file, allow_host, insecure)
-    app = App(served, sessions, guard=guard, masked_as_error=masked_as_error)
+    app = App(
+        served,
+        sessions,
+        guard=guard,
+        rate_limit=rate_limit,
+        masked_as_error=masked_as_error,
+        max_body_bytes=max_body,
+    )
     listening = _bind(host, port)
     _announce(served, listening, limits)
     _tune_memory()
     try:
-        Server(app).run(sockets=[listening])
+        Server(app, connections, max_frame_bytes=max_body).run(sockets=[listening])
     except DefinitionError as error:
         stop(str(error))
 
@@ -118,15 +142,18 @@ def serve(
 class Server(uvicorn.Server):
     """uvicorn as gymwire is measured with it. SIGTERM stops new seeds at once; the rest follows in `drain`."""
 
-    def __init__(self, app: App) -> None:
+    def __init__(
+        self, app: App, connections: ConnectionLimits | None = None, *, max_frame_bytes: int = MAX_BODY_BYTES
+    ) -> None:
         self.app = app
+        self._watch = Watch(connections or ConnectionLimits(), app.door.log)
         config = uvicorn.Config(
             app,  # pyright: ignore[reportArgumentType]
             loop="uvloop",
-            http="httptools",
+            http=type("WatchedConnection", (Connection,), {"watch": self._watch}),
             ws="websockets-sansio",
             ws_per_message_deflate=False,
-            ws_max_size=MAX_FRAME_BYTES,
+            ws_max_size=max_frame_bytes,
             timeout_keep_alive=75,
             timeout_graceful_shutdown=LEAVE_GRACE_S,
             access_log=False,
@@ -141,6 +168,7 @@ class Server(uvicorn.Server):
         """Raises `DefinitionError` where an environment cannot be set up, which uvicorn would tell as a traceback."""
         await self.app.prepare()
         await super().startup(sockets)
+        self._looking = asyncio.create_task(self._watch.look_for_ever(self.server_state.connections))
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Open sockets are closed at once: so the calls in flight are answered before."""
@@ -148,6 +176,7 @@ class Server(uvicorn.Server):
         while not answering.done() and not self.force_exit:
             await asyncio.sleep(0.02)
         answering.cancel()
+        self._looking.cancel()
         await super().shutdown(sockets)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
@@ -179,18 +208,14 @@ def _positive(value: float, option: str) -> float:
 
 
 def _guard(host: str, token_file: Path | None, allow_host: list[str], insecure: bool) -> Guard:
+    loopback = _is_loopback(host)
+    if not loopback and not token_file and not insecure:
+        stop(f"{host} is reachable by others: give --token-file FILE, or --insecure to serve without a token")
+    any_host = not allow_host and (token_file or not loopback)
     try:
-        tokens = read_tokens(token_file) if token_file else ()
+        return Guard(hosts=() if any_host else {*LOOPBACK, host, *allow_host}, file=token_file)
     except TokenError as error:
         stop(str(error))
-    loopback = _is_loopback(host)
-    if not loopback and not tokens and not insecure:
-        stop(f"{host} is reachable by others: give --token-file FILE, or --insecure to serve without a token")
-    if tokens and not allow_host:
-        return Guard(tokens)
-    if not loopback and not allow_host:
-        return Guard(tokens)
-    return Guard(tokens, {*LOOPBACK, host, *allow_host})
 
 
 def _is_loopback(host: str) -> bool:

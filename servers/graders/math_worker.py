@@ -157,9 +157,9 @@ def _same_constant(first: Any, second: Any, tolerance: float) -> bool:
     from sympy import Float, N
 
     if first.is_integer and second.is_integer:
-        difference = (first - second).doit()
-        if difference.is_Integer:
-            return bool(difference == 0)
+        exact = first.doit(), second.doit()  # each by itself: a question about equal formulas does the same work
+        if all(value.is_Integer for value in exact):
+            return exact[0] == exact[1]
     a, b = N(first, DIGITS), N(second, DIGITS)
     if a == b:
         return True

@@ -1,7 +1,5 @@
-"""Rows: read from a JSONL file, drawn by an environment's generator, written back, chosen by index or seed.
+"""Rows: read from a file (`row_files`), drawn by an environment's generator, written back, chosen by index or seed.
 
-A file is UTF-8, one NeMo Gym row a line, split at line feeds alone (U+2028 may stand inside a string).
-What cannot be kept exactly (NaN, a number that overflows) is refused with the file and the line.
 Files and generated splits are held in memory whole.
 """
 
@@ -14,7 +12,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from hashlib import sha256
 from itertools import islice
-from math import isfinite
 from pathlib import Path
 from random import Random
 from threading import Lock
@@ -22,6 +19,7 @@ from typing import Any
 
 from .environment import Environment
 from .failures import told
+from .row_files import Problems, kind_of, records
 from .row_reader import RowReader
 from .settings import accepted
 from .types import PARAMS_KEY, Row, RowError, Tool
@@ -43,39 +41,18 @@ class RowsBroken(RowError):
 
 
 def read_rows(path: str | os.PathLike[str], reader: RowReader | None = None) -> list[Row]:
-    """The rows of a JSONL file; raises `RowError` with the file and the line number."""
-    place, reader = Path(path), reader or RowReader()
-    try:
-        content = place.read_bytes()
-    except OSError as error:
-        raise RowError(f"{place}: cannot be read: {error.strerror or error}") from error
-    lines = enumerate(content.removeprefix(b"\xef\xbb\xbf").split(b"\n"), start=1)
-    return [_read_line(line, f"{place}:{number}", reader) for number, line in lines if line.strip()]
-
-
-def _read_line(line: bytes, place: str, reader: RowReader) -> Row:
-    try:
-        raw = json.loads(line.decode(), parse_constant=_refuse_constant, parse_float=_finite_float)
-        return reader.read(raw)
-    except RowError as error:
-        raise RowError(f"{place}: {error}") from error
-    except UnicodeDecodeError as error:
-        raise RowError(f"{place}: not UTF-8 at byte {error.start}") from error
-    except json.JSONDecodeError as error:
-        raise RowError(f"{place}: not JSON at column {error.colno}: {error.msg}; one row a line") from error
-    except (ValueError, RecursionError) as error:
-        raise RowError(f"{place}: cannot be read: {error}") from error
-
-
-def _refuse_constant(name: str) -> Any:
-    raise RowError(f"{name} is no JSON value")
-
-
-def _finite_float(text: str) -> float:
-    value = float(text)
-    if not isfinite(value):
-        raise RowError(f"the number {text:.40} is too large")
-    return value
+    """The rows of a file in any form that `row_files` reads. Raises `RowError` with the file and the line of each
+    row that cannot be read, up to a bound."""
+    reader, problems, rows = reader or RowReader(), Problems(), []
+    for place, raw in records(path, problems):
+        try:
+            rows.append(reader.read(raw))
+        except (ValueError, RecursionError) as error:  # a RowError is a ValueError
+            problems.add(f"{place}: {error if isinstance(error, RowError) else f'cannot be read: {error}'}")
+        if problems.count >= problems.limit:
+            break
+    problems.raise_any()
+    return rows
 
 
 # Writing
@@ -90,6 +67,11 @@ def row_line(row: Row, tools: Iterable[Tool]) -> bytes:
     if row.tools is None:
         offered = [tool.as_responses() for tool in tools]
         raw[PARAMS_KEY] = {"input": list(row.prompt), "tools": offered, **row.params}
+    return json_line(raw)
+
+
+def json_line(raw: Any) -> bytes:
+    """A value as one line of a rows file. Raises `RowError` where JSON cannot say it."""
     return _dump(raw) + b"\n"
 
 
@@ -291,7 +273,8 @@ def _splits_of(environment: type[Environment]) -> tuple[str, ...]:
 
 
 def _split_of_file(path: Path, own: Sequence[str]) -> str:
-    name = path.name.removesuffix(".jsonl")
+    kind, packing = kind_of(path)
+    name = path.name.removesuffix(packing).removesuffix(kind)
     return name if name in SPLIT_NAMES or name in own else DEFAULT_SPLIT
 
 

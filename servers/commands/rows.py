@@ -14,9 +14,14 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn
 from ..catalog import Served
 from ..rows import MAX_GENERATED_ROWS, generated_lines, row_line, write_rows
 from ..types import RowError
+from . import row_files
 from .options import environment_names, read_served, stop
 
 app = typer.Typer(help="Make row files: what an environment's own generator draws, as NeMo Gym rows.")
+
+
+app.command()(row_files.convert)
+app.command()(row_files.shard)
 
 
 @app.callback(invoke_without_command=True)

@@ -210,7 +210,7 @@ def _read_seed(endpoint: Endpoint, task: Task, answer: Json) -> _Seeded:
 def _seed_refused(reply: Reply) -> Exception:
     code = reply.headers.get("X-Gymwire-Code", "")
     said = _said(reply)
-    if code in (Code.AT_CAPACITY, Code.DRAINING) or (not code and reply.status in (429, 503)):
+    if code in (Code.AT_CAPACITY, Code.DRAINING, Code.RATE_LIMITED) or (not code and reply.status in (429, 503)):
         return Busy(said["error"], _seconds(reply.headers.get(hdrs.RETRY_AFTER)))
     if code and reply.status < 500 and code not in (Code.SESSION_LOST, Code.SESSION_EXPIRED):
         return WrongRequest(said["error"])

@@ -16,7 +16,7 @@ from aiohttp import WSMsgType
 from yarl import URL
 
 from ..servers.types import FailureKind, Json, Stage
-from .patience import Undelivered, Unreachable, delivered
+from .patience import Busy, Undelivered, Unreachable, delivered
 from .pool import CONNECT_TIMEOUT_S, Pool, unreachable
 from .session import SessionFailed
 
@@ -37,7 +37,7 @@ class Socket:
 
     @classmethod
     async def open(cls, pool: Pool, url: URL, *, timeout_s: float = CONNECT_TIMEOUT_S) -> Socket:
-        """Connect. Raises `SessionFailed` at stage seed."""
+        """Connect. Raises `Busy`, or `SessionFailed` at stage seed."""
 
         async def connect() -> Socket:
             try:
@@ -48,6 +48,8 @@ class Socket:
             except TimeoutError:
                 raise Unreachable(f"no WebSocket at {url} within {timeout_s:g} s") from None
             except aiohttp.WSServerHandshakeError as error:
+                if error.status in (429, 503):
+                    raise Busy(f"{url} is busy: HTTP {error.status}", _seconds(error)) from None
                 reason = f"{url} refused the WebSocket: HTTP {error.status}"
                 raise SessionFailed(FailureKind.PROVIDER_UNAVAILABLE, reason, Stage.SEED) from None
             except (aiohttp.ClientError, ConnectionError) as error:
@@ -124,6 +126,11 @@ class Socket:
                 await self._websocket.close()
         except TimeoutError:
             pass  # aiohttp has dropped the connection
+
+
+def _seconds(error: aiohttp.WSServerHandshakeError) -> float | None:
+    said = (error.headers or {}).get("Retry-After", "")
+    return float(said) if said.isdecimal() else None
 
 
 def _expire(future: asyncio.Future[bytes]) -> None:

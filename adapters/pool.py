@@ -11,6 +11,8 @@ import asyncio
 import errno
 import os
 from collections.abc import Mapping
+from random import uniform
+from time import monotonic
 from types import TracebackType
 from typing import NamedTuple, Self
 
@@ -18,13 +20,16 @@ import aiohttp
 from multidict import CIMultiDictProxy
 from yarl import URL
 
+from ..servers.answers import Code
 from ..servers.types import FailureKind, Stage
-from .patience import Undelivered, Unreachable
+from .patience import DEFAULT_RETRY_AFTER_S, Undelivered, Unreachable
 from .session import SessionFailed
 
 KEEP_OURS_S = 60.0
 KEEP_STRANGERS_S = 4.0
 CONNECT_TIMEOUT_S = 10.0
+#: Seconds in which a request past the server's rate limit is asked again.
+RATE_PATIENCE_S = 60.0
 #: This machine's own limits: open files, ports, memory.
 _OUR_LIMITS = frozenset((errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM, errno.EADDRNOTAVAIL))
 _BASE_HEADERS = {"Accept": "*/*", "Accept-Encoding": "identity", "User-Agent": "gymwire"}
@@ -40,6 +45,14 @@ class Reply(NamedTuple):
     @property
     def text(self) -> str:
         return self.body.decode("utf-8", "replace")
+
+
+def retry_after_s(reply: Reply) -> float:
+    """The seconds that the server names, or a usual pause."""
+    try:
+        return max(float(reply.headers.get("Retry-After", "")), 0.0)
+    except ValueError:
+        return DEFAULT_RETRY_AFTER_S
 
 
 class Pool:
@@ -76,6 +89,20 @@ class Pool:
         return await self._request("POST", url, body, headers, timeout_s, stage)
 
     async def _request(
+        self, method: str, url: URL, body: bytes | None, headers: Mapping[str, str], timeout_s: float, stage: Stage
+    ) -> Reply:
+        """Ask, and ask again where a server of ours says that it was too early: nothing was carried out then."""
+        deadline = monotonic() + RATE_PATIENCE_S
+        while True:
+            reply = await self._ask(method, url, body, headers, timeout_s, stage)
+            if reply.headers.get("X-Gymwire-Code") != Code.RATE_LIMITED:
+                return reply
+            pause_s = retry_after_s(reply) * uniform(0.5, 1.5)
+            if monotonic() + pause_s > deadline:
+                return reply
+            await asyncio.sleep(pause_s)
+
+    async def _ask(
         self, method: str, url: URL, body: bytes | None, headers: Mapping[str, str], timeout_s: float, stage: Stage
     ) -> Reply:
         timeout = self._timeouts.get(timeout_s) or self._timeout(timeout_s)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import Collection
 from typing import Any
 
@@ -34,17 +35,16 @@ TOKENS_READ_EVERY_S = 0.5
 
 
 class SecurityLog:
-    """One line an event, and a bounded number of them."""
+    """One line an event, and a bounded number of each kind: a flood of one does not hide another."""
 
     def __init__(self, lines_per_s: float = LINES_PER_S) -> None:
-        self._rate = Rates(lines_per_s)
-        self._untold = 0
+        self._rates, self._untold = Rates(lines_per_s), Counter[str]()
 
     def write(self, event: str, where: str, who: str) -> None:
-        if self._rate.wait_s("") > 0:
-            self._untold += 1
+        if self._rates.wait_s(event) > 0:
+            self._untold[event] += 1
             return
-        untold, self._untold = self._untold, 0
+        untold = self._untold.pop(event, 0)
         more = f" ({untold} more were not written)" if untold else ""
         security.warning("%s at %s by %s%s", event, where, who, more)
 

@@ -83,7 +83,7 @@ def serve(
     ] = 0.0,
     max_body: Annotated[int, typer.Option(help="Bytes of a request's body or of a frame.", min=1)] = MAX_BODY_BYTES,
     body_timeout: Annotated[
-        float, typer.Option(help="Seconds for a body to arrive; a long one has 10 s a MB more.")
+        float, typer.Option(help="Seconds for a request's body to arrive, and 10 s a MB more; a head has at most 10 s.")
     ] = ConnectionLimits().body_s,
     max_connections: Annotated[
         int, typer.Option(help="Open connections; 0: nine tenths of the files the process may open.", min=0)
@@ -111,7 +111,8 @@ def serve(
         _positive(lifetime, "--lifetime"),
         max_sessions_per_token,
     )
-    connections = ConnectionLimits(max_connections, body_s=_positive(body_timeout, "--body-timeout"))
+    patience_s = _positive(body_timeout, "--body-timeout")
+    connections = ConnectionLimits(max_connections, min(patience_s, ConnectionLimits().head_s), patience_s)
     sessions = Sessions(limits)
     if stdio:
         if len(served) != 1:

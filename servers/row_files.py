@@ -100,8 +100,11 @@ def _opened(place: Path, packing: str) -> Iterator[IO[bytes]]:
                 yield unpacked  # pyright: ignore[reportReturnType]  # it reads as any binary file does
         elif packing == ".zst":
             zstandard = needed("zstandard", place)
-            with zstandard.ZstdDecompressor().stream_reader(file) as stream:
-                yield io.BufferedReader(stream)
+            try:
+                with zstandard.ZstdDecompressor().stream_reader(file, read_across_frames=True) as stream:
+                    yield io.BufferedReader(stream)
+            except zstandard.ZstdError as error:
+                raise RowError(f"{place}: cannot be read: {error}") from error
         else:
             yield file
 
@@ -187,18 +190,22 @@ def _listed(value: Any, place: str) -> list[Any]:
 def _csv(file: IO[bytes], place: str, problems: Problems) -> Iterator[Record]:
     """Every cell is text. A line with more or fewer cells than the first is a problem."""
     dialect = "excel-tab" if ".tsv" in Path(place).suffixes else "excel"
-    reader = csv.reader(io.TextIOWrapper(file, "utf-8-sig", newline=""), dialect)
-    try:
-        names = next(reader, [])
-        for cells in reader:
-            at = f"{place}:{reader.line_num}"
-            if len(cells) != len(names):
-                if cells:
-                    problems.add(f"{at}: {len(cells)} cells under {len(names)} column names")
-                continue
+    with io.TextIOWrapper(file, "utf-8-sig", newline="") as text:
+        reader = csv.reader(text, dialect, strict=True)
+        try:
+            yield from _cells(reader, place, problems)
+        except (UnicodeDecodeError, csv.Error) as error:
+            raise RowError(f"{place}:{reader.line_num + 1}: cannot be read: {error}") from error
+
+
+def _cells(reader: Any, place: str, problems: Problems) -> Iterator[Record]:
+    names = next(reader, [])
+    for cells in reader:
+        at = f"{place}:{reader.line_num}"
+        if len(cells) == len(names):
             yield at, dict(zip(names, cells, strict=True))
-    except (UnicodeDecodeError, csv.Error) as error:
-        raise RowError(f"{place}:{reader.line_num + 1}: cannot be read: {error}") from error
+        elif cells:
+            problems.add(f"{at}: {len(cells)} cells under {len(names)} column names")
 
 
 # Parquet, datasets

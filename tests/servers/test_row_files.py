@@ -7,13 +7,14 @@ import json
 from pathlib import Path
 from typing import Any
 
-import datasets
 import pyarrow
 import pyarrow.parquet
 import pytest
 import zstandard
 from gymwire.servers.row_files import Problems, records
 from gymwire.servers.types import RowError
+
+import datasets
 
 ROWS: list[dict[str, Any]] = [{"question": "2+2?\u2028", "answer": "4"}, {"question": "ü", "answer": ""}]
 JSONL = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in ROWS).encode()

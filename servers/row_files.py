@@ -16,6 +16,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import date, time
 from itertools import chain
 from math import isfinite
 from pathlib import Path
@@ -253,7 +254,7 @@ def _plain(value: Any, name: str) -> Any:
         return {key: _plain(item, name) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [_plain(item, name) for item in value]
-    if hasattr(value, "isoformat"):
+    if isinstance(value, date | time):  # a datetime is a date
         return value.isoformat()
     raise RowError(f"column `{name}`: JSON has no value for {value!r:.40}")
 

@@ -9,14 +9,18 @@ from __future__ import annotations
 import asyncio
 import logging
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any
 
+from .privacy import veiled
 from .sandbox.jobs import SandboxUnavailable
 from .types import Failure, FailureKind, Stage
 
 logger = logging.getLogger("gymwire.failures")
 MAX_REASON_CHARACTERS = 300
 MAX_KIND_CHARACTERS = 80
+NOTHING: Mapping[str, Any] = MappingProxyType({})
 PUBLIC_KINDS = frozenset(FailureKind)
 
 
@@ -40,9 +44,11 @@ class BadReward(Exception):
     """verify answered something that is no reward: NaN, None, a bool, a string."""
 
 
-def assign(error: BaseException, environment: str, stage: Stage, tool: str = "") -> Failure:
-    """Name what broke. The boundary of each stage calls it with whatever escaped."""
-    return Failure(_kind(error, environment, stage), _reason(error), stage, tool)
+def assign(
+    error: BaseException, environment: str, stage: Stage, tool: str = "", hidden: Mapping[str, Any] = NOTHING
+) -> Failure:
+    """Name what broke. The boundary of each stage calls it with whatever escaped; the reason quotes nothing hidden."""
+    return Failure(_kind(error, environment, stage), _reason(error, hidden), stage, tool)
 
 
 def _kind(error: BaseException, environment: str, stage: Stage) -> str:
@@ -58,10 +64,10 @@ def _kind(error: BaseException, environment: str, stage: Stage) -> str:
     return f"{environment}:exception"
 
 
-def _reason(error: BaseException) -> str:
+def _reason(error: BaseException, hidden: Mapping[str, Any]) -> str:
     if isinstance(error, asyncio.CancelledError):
         return "cancelled"
-    text = message_of(error)
+    text = veiled(message_of(error), hidden)
     return one_line(text if isinstance(error, _SAID_IN_FULL) else _named(error, text))
 
 
@@ -93,22 +99,39 @@ def one_line(text: str, limit: int = MAX_REASON_CHARACTERS) -> str:
 _SAID_IN_FULL = (SessionFailure, ToolTimeout, BadReward, SandboxUnavailable)
 
 
+def _trace(error: BaseException | None, hidden: Mapping[str, Any]) -> str:
+    try:
+        text = "".join(traceback.format_exception(error))
+    except Exception:  # an exception that cannot be shown
+        text = "(its trace cannot be shown)"
+    return veiled(text.rstrip(), hidden)
+
+
 class FailureLog:
     """Records each failed session once. Observers (metrics, a ledger) see what is recorded."""
 
     def __init__(self) -> None:
         self.observers: list[Callable[[str, Failure], None]] = []
 
-    def record(self, environment: str, session_id: str, failure: Failure, error: BaseException | None) -> None:
+    def record(
+        self,
+        environment: str,
+        session_id: str,
+        failure: Failure,
+        error: BaseException | None,
+        hidden: Mapping[str, Any] = NOTHING,
+    ) -> None:
+        """Count and log a failure, with the trace where it tells more than the reason; `hidden` is not quoted."""
+        traced = error is not None and not isinstance(error, _SAID_IN_FULL)
         logger.error(
-            "session %s of %s failed: %s at %s%s: %s",
+            "session %s of %s failed: %s at %s%s: %s%s",
             session_id,
             environment,
             failure.kind,
             failure.stage,
             f" in {failure.tool}" if failure.tool else "",
             failure.reason,
-            exc_info=None if isinstance(error, _SAID_IN_FULL) else error,
+            f"\n{_trace(error, hidden)}" if traced else "",
         )
         for observe in self.observers:
             observe(environment, failure)

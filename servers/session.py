@@ -333,7 +333,7 @@ class Session:
         if running.ends_task(error):
             self.fail(Failure(FailureKind.CANCELLED, "the caller gave up while it ran", stage, tool))
             raise error
-        return self.fail(assign(error, self.served.name, stage, tool), error)
+        return self.fail(assign(error, self.served.name, stage, tool, self.row.data), error)
 
     def expire(self, reason: str) -> None:
         """The idle or the lifetime limit: whoever still asks hears `session_expired`."""

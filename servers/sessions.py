@@ -226,9 +226,9 @@ class Sessions:
             raise error
         if isinstance(error, RowError) and not isinstance(error, RowsBroken):
             raise Refused(Code.INVALID_ROW, clean_text(str(error))) from None
-        failure = assign(error, session.served.name, Stage.SEED)
+        failure = assign(error, session.served.name, Stage.SEED, hidden=session.row.data)
         session.state = SessionState.FAILED
-        self.failures.record(session.served.name, session.id, failure, error)
+        self.failures.record(session.served.name, session.id, failure, error, session.row.data)
         raise Refused(Code.SESSION_FAILED, "The session could not be started.", failure=failure) from error
 
     # ---- finding
@@ -346,7 +346,7 @@ class Sessions:
         self.metrics.verified(session, seconds)
 
     def failed(self, session: Session, failure: Failure, error: BaseException | None) -> None:
-        self.failures.record(session.served.name, session.id, failure, error)
+        self.failures.record(session.served.name, session.id, failure, error, session.row.data)
 
     def settled(self, session: Session) -> None:
         self._give_slot(session.owner)

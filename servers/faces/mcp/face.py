@@ -74,7 +74,7 @@ def path_item(header_only: bool) -> Json:
         "description": "Refused; a JSON-RPC error, or text.",
         "content": {"application/json": {}, "text/plain": {}},
     }
-    statuses = ("400", "401", "403", "404", "405", "406", "413", "415", "421", "503")
+    statuses = ("400", "401", "403", "404", "405", "406", "413", "415", "421", "429", "503")
     errors = {status: refused for status in statuses}
     session = {
         "name": SESSION_HEADER,

@@ -181,7 +181,7 @@ class App:
     async def _lifespan(self, _: FastAPI) -> AsyncIterator[None]:
         async with AsyncExitStack() as stack:
             await self.prepare()
-            keeping = asyncio.create_task(self.door.keep_tokens())
+            keeping = asyncio.create_task(self.door.guard.keep_reading())
             stack.callback(keeping.cancel)
             for face in self._faces:
                 await stack.enter_async_context(face.lifespan())

@@ -13,6 +13,7 @@ of the token, or of its name, so that tokens of one name take over each other's 
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import hmac
 import logging
@@ -24,6 +25,7 @@ from urllib.parse import urlsplit
 from .answers import Code, Refused
 
 logger = logging.getLogger("gymwire.auth")
+READ_EVERY_S = 0.5
 PLAY, ADMIN = "play", "admin"
 SCOPES = frozenset((PLAY, ADMIN))
 #: Paths that answer without a token: liveness alone.
@@ -120,6 +122,12 @@ class Guard:
             return False
         logger.info("token file %s was read again: %d tokens", self.file, len(self._grants))
         return True
+
+    async def keep_reading(self) -> None:
+        """Take up changes of the file, for ever; returns at once where there is none."""
+        while self.file is not None:
+            await asyncio.sleep(READ_EVERY_S)
+            self.reread()
 
     def may_play(self, owner: str) -> bool:
         """Whether an owner whose socket was admitted before still has a token for it."""

@@ -31,7 +31,6 @@ SUSPICIOUS = frozenset(
         Code.TOO_SLOW,
     )
 )
-TOKENS_READ_EVERY_S = 0.5
 
 
 class SecurityLog:
@@ -81,12 +80,6 @@ class Door:
     def _place(self, path: str) -> str:
         prefix = "/".join(path.split("/", 3)[:3])
         return prefix if prefix in self._prefixes else "another path"
-
-    async def keep_tokens(self) -> None:
-        """Take up changes of the token file, for ever."""
-        while self.guard.file is not None:
-            await asyncio.sleep(TOKENS_READ_EVERY_S)
-            self.guard.reread()
 
     def listening(self, owner: str, receive: Receive, send: Send) -> Receive:
         """A socket's `receive`: messages past the rate wait their turn, and a token taken back ends the socket."""

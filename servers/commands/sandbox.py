@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn
 from rich.table import Table
 
-from ..auth import Guard, TokenError, read_tokens
+from ..auth import Guard, TokenError
 from ..sandbox.attacks import ATTACKS
 from ..sandbox.check import Finding
 from ..sandbox.check import check as findings_of
@@ -104,7 +104,7 @@ def serve(
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     choice = Choice(sandbox, sandbox_image, sandbox_slots, allow_unsafe=allow_unsafe_sandbox)
     try:
-        asyncio.run(_serve(choice, Guard(read_tokens(token_file)), host, port))
+        asyncio.run(_serve(choice, Guard(file=token_file), host, port))
     except (SandboxUnavailable, TokenError) as error:
         stop(str(error))
     except OSError as error:
@@ -115,6 +115,7 @@ async def _serve(choice: Choice, guard: Guard, host: str, port: int) -> None:
     """Until SIGTERM or SIGINT."""
     opened = sandbox_of(choice)
     await opened.open()
+    reading = asyncio.create_task(guard.keep_reading())
     runner = web.AppRunner(application(opened, guard, {"service": "gymwire sandbox"}), handler_cancellation=True)
     try:
         await runner.setup()
@@ -126,5 +127,6 @@ async def _serve(choice: Choice, guard: Guard, host: str, port: int) -> None:
             asyncio.get_running_loop().add_signal_handler(number, leave.set)
         await leave.wait()
     finally:
+        reading.cancel()
         await opened.close()
         await runner.cleanup()

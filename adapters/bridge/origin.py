@@ -187,7 +187,7 @@ def bridged(origin: Origin, info: EnvironmentInfo, rows: Iterable[Row] = (), *, 
         specs.append(passed_on(shown, partial(_forward, tool.name)))
     body: dict[str, Any] = {
         "__doc__": info.description or f"The {origin.wire} server at its origin, bridged.",
-        "name": name or _plain(info.name),
+        "name": name or origin.wire.replace("-", "_"),
         "tools": tuple(specs),
         "origin": origin,
         "named": named,

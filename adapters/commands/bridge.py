@@ -46,7 +46,7 @@ def bridge(
     source: Annotated[
         str, typer.Option("--from", metavar="KIND", help=f"One of: {', '.join(KINDS)}.", autocompletion=_kinds)
     ],
-    name: Annotated[str, typer.Option(help="The environment's name in URLs here.")] = "",
+    name: Annotated[str, typer.Option(help="The environment's name in URLs here; default: of a server, its kind.")] = "",
     origin_env: Annotated[str | None, typer.Option(help="Which environment, where the origin serves several.")] = None,
     origin_token_file: Annotated[
         Path | None, typer.Option(help="A file with the origin's bearer token in its first line.")

@@ -61,6 +61,7 @@ PEERS = {
 NODE_PACKAGES = {
     "conformance": "@modelcontextprotocol/conformance",
     "inspector": "@modelcontextprotocol/inspector",
+    "everything": "@modelcontextprotocol/server-everything",
 }
 
 

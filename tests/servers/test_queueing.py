@@ -9,7 +9,7 @@ import pytest
 from gymwire.servers import Environment, Transcript
 from gymwire.servers.answers import Code
 from gymwire.servers.catalog import Served
-from gymwire.servers.queueing import QueueTimeout, Slots
+from gymwire.servers.queueing import PerOwner, QueueTimeout, Slots
 from gymwire.servers.session import Session
 
 from tests.servers.engine import Engine, Notes, refused, until
@@ -116,3 +116,17 @@ async def test_a_thousand_seeds_against_64_slots_with_half_of_the_clients_leavin
     assert engine.all_free and engine.slots.queued == 0 and len(engine.store) == 0
     assert all(clients[number].cancelled() for number in leaving)
     await engine.drain(0)
+
+
+async def test_an_owner_waits_for_its_own_slots_and_others_do_not() -> None:
+    owners = PerOwner(1, 0.02)
+    await owners.take("a")
+    await owners.take("b")
+    await owners.take("")  # nobody's: not counted
+    with pytest.raises(QueueTimeout):
+        await owners.take("a")
+    owners.give("a")
+    await owners.take("a")
+    for owner in ("a", "b", ""):
+        owners.give(owner)
+    assert owners._slots == {}

@@ -20,7 +20,9 @@ PEERS = {"openenv", "nemo_gym", "verifiers", "prime_rl"}
 #: What a client of a wire shares with the servers: the nouns, the codes, JSON as the wires need it, a session's order.
 SHARED = {"types", "answers", "policies", "wirejson", "schema", "order"}
 #: The adapters that run environments or graders in this process, or are commands about them.
-IN_PROCESS = {"local", "foreign", "connect", "demo", "demo_faults", "demo_rounds", "demo_server"}
+IN_PROCESS = {"local", "foreign", "connect", "demo", "demo_faults", "demo_rounds", "demo_server", "sources"}
+#: Folders of `adapters` that drive sessions and are no client of a wire.
+ABOVE = {"commands", "bridge", "evaluation"}
 
 
 #: Folders whose Python files are data: what `gymwire new` writes, what `swe` gives a policy.
@@ -84,7 +86,7 @@ def test_wire_clients_share_only_nouns_and_codes_with_the_servers() -> None:
     found = [
         f"{path.relative_to(ROOT)} imports {name}"
         for path in modules("adapters")
-        if path.stem not in IN_PROCESS and path.parent.name != "commands"
+        if path.stem not in IN_PROCESS and path.parent.name not in ABOVE
         for name in imports(path)
         if name.startswith("gymwire.servers.") and name.split(".")[2] not in SHARED
     ]

@@ -1,0 +1,394 @@
+"""Let any OpenAI-compatible model play rows, here or on any server, and say what it earned."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from yarl import URL
+
+from ...servers.catalog import Served
+from ...servers.commands.options import environment_names, errors, read_served, stop
+from ...servers.types import Json
+from ..connect import Connection, connect
+from ..evaluation.compare import compare, read_run
+from ..evaluation.dialogue import NATIVE, PARSERS
+from ..evaluation.episode import Seat
+from ..evaluation.model import ChatModel, Patience, Sampling
+from ..evaluation.plan import Wanted, plan_of
+from ..evaluation.results import Folder, StorageFull
+from ..evaluation.run import Run, Stopped, begin, finish, settings_of
+from ..evaluation.terminal import Terminal, print_comparison, print_summary
+from ..foreign import McpOptions, OpenEnvOptions
+from ..resolve import WIRES, is_url
+from ..session import WrongRequest
+
+MASKED_EXIT, INTERRUPTED_EXIT = 3, 130
+ROWS, ASKING, RESULTS, STRANGERS = "Rows", "How the model is asked", "Results", "Servers that are not gymwire's"
+
+
+def eval_(
+    target: Annotated[
+        str,
+        typer.Argument(
+            metavar="ENV|URL",
+            help="The URL of a server; or an installed environment or package.module:Class, run in this process.",
+            autocompletion=environment_names,
+        ),
+    ],
+    model: Annotated[str, typer.Option("--model", "-m", help="The model's name, as its endpoint knows it.")],
+    base_url: Annotated[
+        str | None,
+        typer.Option(help="Where the endpoint is, with its /v1 (https://api.openai.com/v1).", envvar="OPENAI_BASE_URL"),
+    ] = None,
+    api_key_env: Annotated[
+        str | None,
+        typer.Option(help="The variable that holds the key; default OPENAI_API_KEY, if that is set."),
+    ] = None,
+    wire: Annotated[
+        str | None, typer.Option(help="nemo-gym, openenv, mcp or local.", autocompletion=lambda: list(WIRES))
+    ] = None,
+    env: Annotated[str | None, typer.Option(help="Which environment, where the URL serves several.")] = None,
+    token: Annotated[str | None, typer.Option(help="The server's bearer token.", envvar="GYMWIRE_TOKEN")] = None,
+    split: Annotated[str | None, typer.Option(help="Which split; default the first.", rich_help_panel=ROWS)] = None,
+    rows: Annotated[
+        Path | None, typer.Option(help="Play the rows of this JSONL file.", metavar="FILE", rich_help_panel=ROWS)
+    ] = None,
+    count: Annotated[
+        int | None,
+        typer.Option(
+            "-n",
+            "--count",
+            help="Play the first COUNT rows; default all.",
+            min=1,
+            metavar="COUNT",
+            rich_help_panel=ROWS,
+        ),
+    ] = None,
+    repeats: Annotated[
+        int, typer.Option("-k", "--repeats", help="Play each row so many times.", min=1, rich_help_panel=ROWS)
+    ] = 1,
+    by: Annotated[
+        str | None,
+        typer.Option(
+            help="Group the results by this column of the rows' data, a.b for one inside of a.",
+            metavar="COLUMN",
+            rich_help_panel=ROWS,
+        ),
+    ] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            help="A constructor argument of an environment in this process.",
+            metavar="KEY=VALUE",
+            rich_help_panel=ROWS,
+        ),
+    ] = None,
+    concurrency: Annotated[
+        int,
+        typer.Option("--concurrency", "-c", help="Episodes that are played at once.", min=1, rich_help_panel=ASKING),
+    ] = 8,
+    tool_parser: Annotated[
+        str,
+        typer.Option(
+            help="none: the endpoint's native tool calls. auto, hermes or xml: the tools are described in the system "
+            "prompt, and calls are read from the text.",
+            autocompletion=lambda: [NATIVE, *PARSERS],
+            rich_help_panel=ASKING,
+        ),
+    ] = NATIVE,
+    stream: Annotated[
+        bool, typer.Option("--stream/--no-stream", help="Ask for answers as a stream.", rich_help_panel=ASKING)
+    ] = True,
+    temperature: Annotated[
+        float | None, typer.Option(help="Sampling temperature; default the endpoint's.", min=0, rich_help_panel=ASKING)
+    ] = None,
+    top_p: Annotated[
+        float | None,
+        typer.Option(help="Nucleus sampling; default the endpoint's.", min=0, max=1, rich_help_panel=ASKING),
+    ] = None,
+    max_tokens: Annotated[
+        int | None,
+        typer.Option(
+            help="Tokens of one turn; a turn that needs more cuts its episode.", min=1, rich_help_panel=ASKING
+        ),
+    ] = None,
+    seed: Annotated[
+        int | None,
+        typer.Option(
+            help="Sampling seed: each row, repeat and turn draws a seed of its own from it.",
+            min=0,
+            rich_help_panel=ASKING,
+        ),
+    ] = None,
+    stop_at: Annotated[
+        list[str] | None,
+        typer.Option("--stop", help="A text at which a turn ends; repeatable.", rich_help_panel=ASKING),
+    ] = None,
+    extra_body: Annotated[
+        str | None,
+        typer.Option(help="More fields of every request, a JSON object.", metavar="JSON", rich_help_panel=ASKING),
+    ] = None,
+    max_turns: Annotated[
+        int | None,
+        typer.Option(
+            help="Turns of an episode; default and at most the environment's own, else 100.",
+            min=1,
+            rich_help_panel=ASKING,
+        ),
+    ] = None,
+    timeout: Annotated[
+        float, typer.Option(help="Seconds that one answer of the model may take.", min=0.001, rich_help_panel=ASKING)
+    ] = 600.0,
+    retries: Annotated[
+        int,
+        typer.Option(
+            help="Repeats of a request after 429, 5xx, time-outs and broken connections.", min=0, rich_help_panel=ASKING
+        ),
+    ] = 5,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            help="Keep results, summary and report here; an earlier run there goes on.",
+            metavar="DIR",
+            rich_help_panel=RESULTS,
+        ),
+    ] = None,
+    messages: Annotated[
+        bool,
+        typer.Option("--messages/--no-messages", help="Keep the dialogues in results.jsonl.", rich_help_panel=RESULTS),
+    ] = True,
+    retry_failed: Annotated[
+        bool,
+        typer.Option(
+            "--retry-failed", help="Play the masked episodes of an earlier run again.", rich_help_panel=RESULTS
+        ),
+    ] = False,
+    compare_with: Annotated[
+        Path | None,
+        typer.Option(
+            "--compare",
+            help="Another run's --out or results.jsonl, to compare with.",
+            metavar="RUN",
+            rich_help_panel=RESULTS,
+        ),
+    ] = None,
+    solved: Annotated[
+        float, typer.Option(help="The reward from which an episode counts for pass@k.", rich_help_panel=RESULTS)
+    ] = 1.0,
+    max_failed: Annotated[
+        float,
+        typer.Option(
+            help="The share of masked episodes above which the exit status is 3.", min=0, max=1, rich_help_panel=RESULTS
+        ),
+    ] = 0.1,
+    fail_under: Annotated[
+        float | None,
+        typer.Option(
+            help="The mean reward below which the exit status is 1.", metavar="REWARD", rich_help_panel=RESULTS
+        ),
+    ] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print the summary as JSON and nothing else.", rich_help_panel=RESULTS)
+    ] = False,
+    reset_field: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="A field of the row that a reset or the state tool gets; repeatable.", rich_help_panel=STRANGERS
+        ),
+    ] = None,
+    reward: Annotated[
+        str,
+        typer.Option(
+            help="OpenEnv: how the rewards of the steps become one: last, sum or max.", rich_help_panel=STRANGERS
+        ),
+    ] = "last",
+    state_tool: Annotated[
+        str,
+        typer.Option(help="MCP: the tool that begins a session; its answer is the handle.", rich_help_panel=STRANGERS),
+    ] = "",
+    state_arg: Annotated[
+        str, typer.Option(help="MCP: the argument that carries the handle.", rich_help_panel=STRANGERS)
+    ] = "",
+    reward_tool: Annotated[
+        str, typer.Option(help="MCP: the tool that scores an episode.", rich_help_panel=STRANGERS)
+    ] = "",
+) -> None:
+    """Let any OpenAI-compatible model play rows, here or on any server, and say what it earned.
+
+    Exit status: 0 when all went well, 1 for --fail-under, 2 for a wrong call or an endpoint that refuses, 3 when too
+    many episodes were masked (--max-failed), 130 when it was interrupted.
+    """
+    options = McpOptions(state_tool, state_arg, tuple(reset_field or ()), reward_tool)
+    stranger = _strangers(options, OpenEnvOptions(reward=reward, reset_fields=tuple(reset_field or ())))  # type: ignore[arg-type]
+    if tool_parser not in (NATIVE, *PARSERS):
+        stop(f"there is no tool parser {tool_parser!r}; there are: {', '.join((NATIVE, *PARSERS))}")
+    served = None if is_url(target) else read_served([target], settings or (), [str(rows)] if rows else ())[0]
+    sampling = Sampling(temperature, top_p, max_tokens, tuple(stop_at or ()), _object(extra_body))
+    chat = ChatModel(
+        model, _url(base_url), key=_key(api_key_env), sampling=sampling,
+        patience=Patience(timeout, retries), stream=stream,
+    )  # fmt: skip
+    connection = connect(served or target, wire=wire, env=env, token=token, **stranger)
+    work = Work(
+        target, served, Seat(connection, chat, tool_parser, max_turns, seed, messages),
+        Wanted(split, rows, count, repeats, by), concurrency, Folder(out) if out else None, retry_failed, solved,
+        as_json,
+    )  # fmt: skip
+    try:
+        other = read_run(compare_with) if compare_with else None
+        run, state = asyncio.run(work.run())
+    except WrongRequest as error:
+        stop(str(error))
+    except StorageFull as error:
+        stop(f"{error}; what was finished before is kept, and the same command goes on", 1)
+    except Stopped as error:
+        stop(f"{error}{_goes_on(out)}")
+    summary = run.summary()
+    if other is not None:
+        summary["comparison"] = compare((f"{model} (this run)", run.results()), other)
+    _show(summary, as_json=as_json)
+    if out:
+        finish(Folder(out), run, state, summary)
+    if state == "interrupted":
+        errors.print(f"gymwire: interrupted{_goes_on(out)}", markup=False)
+    raise typer.Exit(_status(summary, state, max_failed, fail_under))
+
+
+@dataclass
+class Work:
+    """One call of the command, inside its event loop."""
+
+    target: str
+    served: Served | None
+    seat: Seat
+    wanted: Wanted
+    concurrency: int
+    folder: Folder | None
+    retry_failed: bool
+    solved: float
+    quiet: bool
+
+    async def run(self) -> tuple[Run, str]:
+        """Play; answers the run and how it ended."""
+        async with self.seat.connection as connection, self.seat.model:
+            plan = plan_of(self.wanted, connection.info, self.served)
+            run = Run(self.seat, plan, self.concurrency, self.folder, self.solved)
+            if self.folder is not None:
+                self.folder.open()
+            try:
+                self._begin(run, connection)
+                return run, await self._play(run)
+            finally:
+                if self.folder is not None:
+                    self.folder.close()
+
+    def _begin(self, run: Run, connection: Connection) -> None:
+        if self.folder is None:
+            return
+        settings = settings_of(run, connection.info)
+        url = str(URL(self.target).with_user(None)) if is_url(self.target) else self.target
+        done = begin(self.folder, run, settings, url, retry_failed=self.retry_failed)
+        if done:
+            errors.print(f"{done} of {len(run.plan)} episodes are done already", markup=False)
+
+    async def _play(self, run: Run) -> str:
+        with Terminal(len(run.plan), run.results(), quiet=self.quiet) as terminal:
+            run.on_result = terminal.add
+            playing = asyncio.ensure_future(run.play())
+            _stop_on_signals(playing)
+            try:
+                await playing
+            except asyncio.CancelledError:
+                return "interrupted"
+        return "finished"
+
+
+def _stop_on_signals(playing: asyncio.Future[None]) -> None:
+    """The first signal stops playing and writes what is there, the second ends the process at once."""
+    loop = asyncio.get_running_loop()
+
+    def first() -> None:
+        playing.cancel()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, os._exit, INTERRUPTED_EXIT)
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, first)
+
+
+def _strangers(mcp: McpOptions, openenv: OpenEnvOptions) -> dict[str, Any]:
+    """Only what was said: servers of gymwire's own refuse these."""
+    return ({"mcp": mcp} if mcp != McpOptions(reset_fields=mcp.reset_fields) else {}) | (
+        {"openenv": openenv} if openenv != OpenEnvOptions() else {}
+    )
+
+
+def _url(text: str | None) -> URL:
+    if not text:
+        stop("say where the model is: --base-url or OPENAI_BASE_URL (OpenAI's own is https://api.openai.com/v1)")
+    try:
+        url = URL(text.strip())
+    except ValueError:
+        url = URL()
+    if url.scheme not in ("http", "https") or not url.host:
+        stop("--base-url is no http(s) URL of an endpoint; write http://HOST:PORT/v1")
+    if url.user or url.password:
+        stop("a key does not belong into --base-url; name its variable with --api-key-env")
+    return url
+
+
+def _key(variable: str | None) -> str | None:
+    key = os.environ.get(variable or "OPENAI_API_KEY", "").strip() or None
+    if variable and key is None:
+        stop(f"--api-key-env: the variable {variable} is not set")
+    return key
+
+
+def _object(text: str | None) -> Mapping[str, Any]:
+    try:
+        value = json.loads(text or "{}")
+    except ValueError as error:
+        stop(f"--extra-body is no JSON: {error}")
+    if not isinstance(value, dict):
+        stop("--extra-body is a JSON object, such as '{\"top_k\": 20}'")
+    return value
+
+
+def _show(summary: Json, *, as_json: bool) -> None:
+    if as_json:
+        print(json.dumps(summary, indent=1, ensure_ascii=False))
+        return
+    console = Console(highlight=False, emoji=False, soft_wrap=True)
+    print_summary(console, summary)
+    if "comparison" in summary:
+        print_comparison(console, summary["comparison"])
+    if summary["calls_as_text"]:
+        errors.print(
+            f"gymwire: {summary['calls_as_text']} episodes hold <tool_call> as text: the endpoint does not read this "
+            "model's calls; --tool-parser auto does",
+            markup=False,
+        )
+
+
+def _goes_on(out: Path | None) -> str:
+    return f"; the same command goes on from what is in {out}" if out else ""
+
+
+def _status(summary: Json, state: str, max_failed: float, fail_under: float | None) -> int:
+    if state == "interrupted":
+        return INTERRUPTED_EXIT
+    if summary["masked_share"] > max_failed:
+        errors.print(f"gymwire: {summary['masked_share']:.1%} of the episodes are masked", markup=False)
+        return MASKED_EXIT
+    mean = summary["reward"]["mean"]
+    return int(fail_under is not None and (mean is None or mean < fail_under))

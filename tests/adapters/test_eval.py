@@ -1,0 +1,206 @@
+"""`gymwire eval`: a real HTTP endpoint plays real environments; trouble of ours is masked, the policy's is scored."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Sequence
+from math import sqrt
+from pathlib import Path
+from statistics import stdev
+from typing import Any
+
+import pytest
+from gymwire.adapters.evaluation.statistics import clustered_mean, paired, passed
+from gymwire.servers.environments.battery import Battery
+from gymwire.servers.environments.ledger import Ledger
+from gymwire.servers.types import Json
+from typer.testing import CliRunner, Result
+
+from tests.adapters.chat_endpoint import ChatEndpoint, Turn, chat_endpoint
+from tests.peers.parts import parts_of, played
+from tests.peers.scripted_model import scripted_model
+from tests.serving import serving
+from tests.test_cli import PLAIN
+
+WIRES = ("local", "nemo-gym", "openenv", "mcp")
+ENVIRONMENTS = {"battery": Battery, "ledger": Ledger}
+
+
+def evaluate(target: str, url: str, *options: str) -> Result:
+    from gymwire.servers.cli import build
+
+    arguments = ["eval", target, "--model", "scripted", "--base-url", url, *options]
+    return CliRunner(env={**PLAIN, "OPENAI_API_KEY": "sk-secret"}).invoke(build("eval"), arguments)
+
+
+def summary(result: Result) -> dict[str, Any]:
+    return json.loads(result.stdout)
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory):
+    with serving(tmp_path_factory.mktemp("eval") / "log", *ENVIRONMENTS) as running:
+        yield running.url
+
+
+@pytest.mark.parametrize("wire", WIRES)
+@pytest.mark.parametrize("name", ENVIRONMENTS)
+def test_the_same_rewards_on_every_wire_as_in_process(name: str, wire: str, served: str, tmp_path: Path) -> None:
+    parts = parts_of(ENVIRONMENTS[name], 4)
+    own = [outcome.reward for outcome in asyncio.run(played(parts))]
+    target = [name] if wire == "local" else [served, "--env", name, "--wire", wire]
+    with scripted_model(parts) as model:
+        done = evaluate(target[0], f"{model.url}/v1", *target[1:], "-n", "4", "--out", str(tmp_path), "--json")
+    assert done.exit_code == 0, done.output
+    lines = [json.loads(line) for line in (tmp_path / "results.jsonl").read_text().splitlines()]
+    assert [line["reward"] for line in sorted(lines, key=lambda line: line["row"])] == own
+    assert summary(done)["reward"]["mean"] == pytest.approx(sum(map(float, filter(None, own))) / 4)
+
+
+# ---- one episode of counter at a time
+
+ADD = ("add", '{"n": 1}')
+
+
+def play(turns: Sequence[Turn], *options: str) -> tuple[Json, ChatEndpoint, Result]:
+    """Play row 0 of counter with these turns; the last one is repeated."""
+    with chat_endpoint(lambda body, number: turns[min(number, len(turns) - 1)]) as endpoint:
+        done = evaluate("counter", endpoint.url, "-n", "1", "--json", *options)
+    return (json.loads(done.stdout) if done.stdout else {}), endpoint, done
+
+
+@pytest.mark.parametrize("stream", ["--stream", "--no-stream"])
+def test_parallel_calls_and_results_go_back(stream: str) -> None:
+    found, endpoint, _ = play([Turn(calls=[ADD, ("read", "")]), Turn("Done.")], stream)
+    assert (found["endings"]["finished"], found["calls"], found["tool_errors"]) == (1, 2.0, 0)
+    assert found["tokens"] == {"prompt": 22, "completion": 10, "reasoning": None, "untold": 0}
+    said = endpoint.requests[1]["messages"]
+    assert [call["function"]["arguments"] for call in said[1]["tool_calls"]] == ['{"n": 1}', "{}"]
+    assert [message["tool_call_id"] for message in said[2:]] == ["c0", "c1"]
+
+
+@pytest.mark.parametrize(
+    "call", [("add", '{"n": '), ("add", "[1]"), ("add", '{"n": NaN}'), ("", "{}"), ("no such\ntool", "{}"),
+             ("add", '{"n": "\\ud800"}'), ("verify", "{}"), ("add", "[" * 5000)]
+)  # fmt: skip
+def test_a_hostile_call_is_an_error_result(call: tuple[str, str]) -> None:
+    found, endpoint, done = play([Turn(calls=[call]), Turn("Done.")])
+    assert done.exit_code == 0, done.output
+    assert (found["episodes"]["scored"], found["tool_errors"]) == (1, 1)
+    function = endpoint.requests[1]["messages"][1]["tool_calls"][0]["function"]
+    assert json.loads(function["arguments"]) is not None and "\n" not in function["name"]
+
+
+@pytest.mark.parametrize("turn", [Turn(None), Turn(""), Turn("", refusal="No."), Turn("\x00\ud800")])
+def test_an_odd_answer_is_an_answer(turn: Turn) -> None:
+    found, _, _ = play([turn])
+    assert (found["endings"]["finished"], found["refused"]) == (1, int(bool(turn.refusal)))
+
+
+OVERFLOW = {"error": {"message": "This model's maximum context length is 8 tokens", "code": 400}}
+
+
+@pytest.mark.parametrize(
+    ("turns", "cut_by"),
+    [
+        ([Turn("half", finish_reason="length")], "tokens"),
+        ([Turn(calls=[ADD]), Turn(status=400, body=OVERFLOW)], "context"),
+        ([Turn(calls=[ADD])], "turns"),
+    ],
+)
+def test_a_spent_budget_cuts_and_is_scored(turns: list[Turn], cut_by: str) -> None:
+    found, _, _ = play(turns)
+    assert (found["endings"]["cut"], found["cut_by"]) == (1, {cut_by: 1})
+    assert found["reward"]["mean"] is not None
+
+
+LIMITED = Turn(status=429, body={"error": {"message": "slow down"}}, headers={"Retry-After": "0"})
+
+
+@pytest.mark.parametrize("trouble", [LIMITED, Turn(status=500, body="oops"), Turn("never whole", drop=True)])
+def test_trouble_that_passes_is_repeated(trouble: Turn) -> None:
+    found, endpoint, _ = play([trouble, Turn("Done.")])
+    assert (found["episodes"]["scored"], found["request_repeats"], len(endpoint.requests)) == (1, 1, 2)
+
+
+@pytest.mark.parametrize("trouble", [LIMITED, Turn(status=500, body="oops"), Turn("never whole", drop=True)])
+def test_trouble_that_stays_is_masked_and_never_a_zero(trouble: Turn) -> None:
+    found, _, done = play([trouble], "--retries", "0")
+    assert done.exit_code == 3
+    assert (found["episodes"]["masked"], found["reward"]["mean"]) == (1, None)
+
+
+@pytest.mark.parametrize("status", [400, 401, 404])
+def test_an_endpoint_that_refuses_stops_the_run_without_telling_the_key(status: int) -> None:
+    _, endpoint, done = play([Turn(status=status, body={"error": {"message": "bad key sk-secret"}})])
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert "bad key [key]" in done.stderr and "sk-secret" not in done.output
+    assert endpoint.keys == ["Bearer sk-secret"]
+
+
+def test_reasoning_reaches_neither_the_grader_nor_the_next_request() -> None:
+    turns = [Turn("<think>a plan</think>", reasoning="thought", calls=[ADD]), Turn("Done.")]
+    _, endpoint, _ = play(turns)
+    assert "plan" not in json.dumps(endpoint.requests[1]) and "thought" not in json.dumps(endpoint.requests[1])
+
+
+@pytest.mark.parametrize(
+    ("parser", "text"),
+    [
+        ("hermes", '<tool_call>{"name": "add", "arguments": {"n": 1}}</tool_call>'),
+        ("auto", '<tool_call>{"name": "add", "arguments": {"n": 1}}</tool_call>'),
+        ("auto", "<tool_call><function=add><parameter=n>1</parameter></function></tool_call>"),
+        ("xml", "<function=add><parameter=n>1</parameter></function>"),
+    ],
+)
+def test_calls_are_read_from_text(parser: str, text: str) -> None:
+    found, endpoint, _ = play([Turn(text), Turn("Done.")], "--tool-parser", parser)
+    assert (found["calls"], found["tool_errors"]) == (1.0, 0)
+    assert "tools" not in endpoint.requests[0] and '"add"' in endpoint.requests[0]["messages"][0]["content"]
+    assert endpoint.requests[1]["messages"][-1]["content"].startswith("<tool_response>")
+
+
+# ---- resuming and comparing
+
+
+def test_a_run_goes_on_and_failed_episodes_are_played_again_when_asked(tmp_path: Path) -> None:
+    broken = [True]
+    answers = {True: Turn(status=500, body="oops"), False: Turn("Done.")}
+    with chat_endpoint(lambda body, number: answers[broken[0]]) as endpoint:
+        options = ("-n", "1", "--out", str(tmp_path), "--json")
+        evaluate("counter", endpoint.url, *options, "--retries", "0")
+        broken[0] = False
+        kept = evaluate("counter", endpoint.url, *options)
+        assert (kept.exit_code, len(endpoint.requests)) == (3, 1)
+        with (tmp_path / "results.jsonl").open("a") as file:
+            file.write('{"row": 0, "repe')  # a process died while it wrote
+        again = evaluate("counter", endpoint.url, *options, "--retry-failed")
+    assert (again.exit_code, summary(again)["episodes"]["scored"]) == (0, 1)
+    assert len((tmp_path / "results.jsonl").read_text().splitlines()) == 1
+
+
+def test_settings_that_differ_are_named(tmp_path: Path) -> None:
+    with chat_endpoint(lambda body, number: Turn("Done.")) as endpoint:
+        first = evaluate("counter", endpoint.url, "-n", "1", "--out", str(tmp_path))
+        other = evaluate("counter", endpoint.url, "-n", "1", "--out", str(tmp_path), "--temperature", "0.5")
+        more = evaluate("counter", endpoint.url, "-n", "2", "-k", "2", "--out", str(tmp_path), "--json")
+        both = evaluate("counter", endpoint.url, "-n", "2", "--compare", str(tmp_path), "--json")
+    assert (first.exit_code, other.exit_code) == (0, 2) and "sampling" in other.stderr
+    assert summary(more)["episodes"]["scored"] == 4 and len(endpoint.requests) == 6
+    assert summary(both)["comparison"]["paired"]["ties"] == 2
+
+
+# ---- statistics
+
+
+def test_statistics_against_independent_ones() -> None:
+    flat = [0.1, 0.9, 0.4, 0.4]
+    assert clustered_mean([[value] for value in flat]).standard_error == pytest.approx(stdev(flat) / sqrt(4))
+    doubled = clustered_mean([[value, value] for value in flat])  # a repeat that tells nothing new
+    assert doubled.standard_error == pytest.approx(stdev(flat) / sqrt(4))
+    found = passed([[1, 0, 0], [1, 1, 1], [0, 0, 0]], 2, 1.0)  # pairs counted by hand: 2/3, 1, 0
+    assert found.at == pytest.approx((2 / 3 + 1) / 3) and found.all == pytest.approx(1 / 3)
+    both = paired({0: 0.0, 1: 1.0, 2: 0.0, 9: 1.0}, {0: 1.0, 1: 1.0, 2: 1.0})
+    assert (both.rows, both.wins, both.losses, both.ties, both.sign_p) == (3, 2, 0, 1, 0.5)
+    assert both.standard_error == pytest.approx(stdev([1.0, 0.0, 1.0]) / sqrt(3))

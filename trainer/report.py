@@ -16,8 +16,15 @@ from typing import Any, TypeGuard
 
 import yaml
 
-from . import charts, episodes
-from .page import page
+from ..adapters import charts
+from ..adapters.markup import facts as facts_list
+from ..adapters.markup import folded as _folded
+from ..adapters.markup import folded_table as _table
+from ..adapters.markup import nothing as _none
+from ..adapters.markup import section as _section
+from ..adapters.markup import table as _rows
+from ..adapters.page import page
+from . import episodes
 from .trajectories import read
 
 NAME = "report.html"
@@ -72,10 +79,6 @@ def _navigation() -> str:
     return '<nav aria-label="Sections">' + "".join(f'<a href="#{name}">{name}</a>' for name in names) + "</nav>"
 
 
-def _section(name: str, title: str, content: str) -> str:
-    return f'<section id="{name}"><h2>{title}</h2>{content}</section>'
-
-
 def _facts(steps: Sequence[Entry], evaluations: Sequence[Entry], manifest: Entry) -> str:
     facts = {"steps": str(steps[-1]["step"]) if steps else "0"}
     for name, chosen in (("held out before", evaluations[:1]), ("held out after", evaluations[1:][-1:])):
@@ -88,8 +91,7 @@ def _facts(steps: Sequence[Entry], evaluations: Sequence[Entry], manifest: Entry
     facts["time in steps"] = f"{_sum(steps, 'time/step_s'):.0f} s"
     if change := manifest.get("parameter_change"):
         facts["change of the parameters"] = f"{change['change']:.3g}" if isinstance(change, Mapping) else f"{change}"
-    shown = "".join(f"<div><dt>{escape(name)}</dt><dd>{escape(value)}</dd></div>" for name, value in facts.items())
-    return f'<dl class="facts">{shown}</dl>'
+    return facts_list(facts)
 
 
 def _reward(steps: Sequence[Entry], evaluations: Sequence[Entry]) -> str:
@@ -250,24 +252,6 @@ def _with_error(value: Any, error: Any) -> str:
 
 def _skipped(reasons: Mapping[str, int]) -> str:
     return "; ".join(f"{count}: {why}" for why, count in reasons.items())
-
-
-def _none(text: str = "Nothing to show.") -> str:
-    return f'<p class="soft">{escape(text)}</p>'
-
-
-def _table(title: str, heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    return _folded(title, _rows(heads, rows)) if rows else ""
-
-
-def _rows(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    head = "".join(f'<th scope="col">{escape(name)}</th>' for name in heads)
-    body = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in rows)
-    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
-
-
-def _folded(title: str, content: str) -> str:
-    return f"<details><summary>{escape(title)}</summary><div>{content}</div></details>"
 
 
 if __name__ == "__main__":

@@ -24,6 +24,7 @@ from ..evaluation.dialogue import NATIVE, PARSERS
 from ..evaluation.episode import Seat
 from ..evaluation.model import ChatModel, Patience, Sampling
 from ..evaluation.plan import Wanted, plan_of
+from ..evaluation.report import write_report
 from ..evaluation.results import Folder, StorageFull
 from ..evaluation.run import Run, Stopped, begin, finish, settings_of
 from ..evaluation.terminal import Terminal, print_comparison, print_summary
@@ -258,10 +259,18 @@ def eval_(
         summary["comparison"] = compare((f"{model} (this run)", run.results()), other)
     _show(summary, as_json=as_json)
     if out:
-        finish(Folder(out), run, state, summary)
+        _write(Folder(out), run, state, summary)
     if state == "interrupted":
         errors.print(f"gymwire: interrupted{_goes_on(out)}", markup=False)
     raise typer.Exit(_status(summary, state, max_failed, fail_under))
+
+
+def _write(folder: Folder, run: Run, state: str, summary: Json) -> None:
+    try:
+        finish(folder, run, state, summary)
+        write_report(folder, summary)
+    except StorageFull as error:
+        stop(str(error), 1)
 
 
 @dataclass

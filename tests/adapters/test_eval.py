@@ -204,3 +204,10 @@ def test_statistics_against_independent_ones() -> None:
     both = paired({0: 0.0, 1: 1.0, 2: 0.0, 9: 1.0}, {0: 1.0, 1: 1.0, 2: 1.0})
     assert (both.rows, both.wins, both.losses, both.ties, both.sign_p) == (3, 2, 0, 1, 0.5)
     assert both.standard_error == pytest.approx(stdev([1.0, 0.0, 1.0]) / sqrt(3))
+
+
+def test_the_report_reaches_for_nothing_and_escapes_what_models_say(tmp_path: Path) -> None:
+    play([Turn("</pre><script>alert(1)</script>")], "--out", str(tmp_path))
+    text = (tmp_path / "report.html").read_text()
+    assert "<script>alert" not in text and "&lt;script&gt;alert(1)" in text
+    assert "http://" not in text.split("<details>")[0] and "default-src 'none'" in text

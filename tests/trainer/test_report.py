@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from gymwire.trainer import charts
+from gymwire.adapters import charts
 from gymwire.trainer.collect import Batch, Collector, Drawing, Progress
 from gymwire.trainer.config import Failures
 from gymwire.trainer.episodes import chosen

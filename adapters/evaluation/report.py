@@ -1,0 +1,94 @@
+"""`report.html`: an evaluation as one page that needs nothing else, with a sample of its episodes."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from html import escape
+from typing import Any
+
+from ...servers.types import Json, text_of
+from .. import markup
+from ..page import page
+from .results import MANIFEST, Folder, lines_of
+from .tables import compared, figures
+
+NAME = "report.html"
+#: Episodes of each kind that are shown, and characters of a text.
+EACH, SHOWN = 4, 4000
+KINDS = {"failed": "masked", "cut": "cut", "solved": "solved", "partial": "in part", "zero": "reward 0 or less"}
+
+
+def write_report(folder: Folder, summary: Mapping[str, Any]) -> None:
+    """Make the page, whole or not at all. Raises `StorageFull`."""
+    settings = (folder.manifest() or {}).get("settings") or {}
+    title = f"gymwire eval: {escape(str(summary['model']))} on {escape(str(settings.get('environment', '')))}"
+    parts = figures(summary)
+    body = [f"<header><h1>{title}</h1></header><main>", markup.facts(dict(_pairs(parts[0][1])))]
+    body += [_part(name, rows) for name, rows in parts[1:]]
+    if "comparison" in summary:
+        pairs, *others = compared(summary["comparison"])
+        shown = markup.facts(dict(_pairs(pairs[1]))) + "".join(markup.table(r[0], r[1:]) for _, r in others)
+        body.append(markup.section("compare", "Compared", shown))
+    body.append(markup.section("episodes", "Episodes", _episodes(lines_of(folder.results), summary["solved_from"])))
+    pinned = json.dumps(folder.manifest(), indent=1, ensure_ascii=False)
+    body.append(markup.section("settings", "Settings", markup.folded(MANIFEST, f"<pre>{escape(pinned)}</pre>")))
+    folder.write(NAME, page(title, "".join([*body, "</main>"])))
+
+
+def _pairs(rows: Sequence[Sequence[str]]) -> list[tuple[str, str]]:
+    return [(row[0], row[1]) for row in rows]
+
+
+def _part(name: str, rows: Sequence[Sequence[str]]) -> str:
+    return markup.section(name, name.capitalize(), markup.table(rows[0], rows[1:]))
+
+
+def _episodes(lines: Iterable[Json], solved: float) -> str:
+    counts: Counter[str] = Counter()
+    shown = []
+    for line in lines:
+        kind = _kind(line, solved)
+        if counts[kind] < EACH:
+            shown.append(_episode(line, kind))
+        counts[kind] += 1
+    options = "".join(f'<option value="{kind}">{name}</option>' for kind, name in KINDS.items() if counts[kind])
+    return (
+        f'<p class="soft">A sample of {len(shown)} episodes; all are in results.jsonl.</p>'
+        '<p class="filter" hidden><label for="filter">Show</label> '
+        f'<select id="filter"><option value="">all of them</option>{options}</select> '
+        '<span id="count" class="soft" role="status"></span></p>' + "".join(shown)
+    )
+
+
+def _kind(line: Json, solved: float) -> str:
+    reward = line["reward"]
+    if reward is None:
+        return "failed"
+    if line["ending"] == "cut":
+        return "cut"
+    return "solved" if reward >= solved else "partial" if reward > 0 else "zero"
+
+
+def _episode(line: Json, kind: str) -> str:
+    worth = '<span class="bad">masked</span>' if line["reward"] is None else f"reward {line['reward']:g}"
+    said = "".join(_message(message) for message in [*line.get("prompt", ()), *line.get("messages", ())])
+    if failure := line["failure"]:
+        why = f"{failure['kind']} at {failure['stage']}: {failure['reason']}"
+        said += f'<p class="bad">{escape(why)}</p>'
+    return (
+        f'<details class="episode" data-kinds="{kind}"><summary>row {line["row"]} ({escape(line["name"])}), repeat '
+        f'{line["repeat"]}: {worth}<span class="tag">{KINDS[kind]}</span></summary><div>{said}</div></details>'
+    )
+
+
+def _message(message: Mapping[str, Any]) -> str:
+    role = escape(str(message.get("role") or message.get("type") or ""))
+    calls = [call["function"] for call in message.get("tool_calls") or ()]
+    thought = message.get("reasoning_content")
+    texts = [f"[thinking] {thought}" if thought else "", text_of(message.get("content"))]
+    texts += [f"{call['name']}({call['arguments']})" for call in calls]
+    text = "\n".join(filter(None, texts))
+    more = f" … ({len(text) - SHOWN} more characters)" if len(text) > SHOWN else ""
+    return f'<p class="role {role}">{role}</p><pre>{escape(text[:SHOWN] + more) or "(nothing)"}</pre>'

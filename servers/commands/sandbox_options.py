@@ -32,7 +32,7 @@ Slots = Annotated[
     typer.Option(
         "--sandbox-slots",
         envvar="GYMWIRE_SANDBOX_SLOTS",
-        help="Programs at once; 0: one for each processor, at least two.",
+        help="Programs at once, at least two; 0: one for each processor, at least two.",
         min=0,
     ),
 ]

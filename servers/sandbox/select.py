@@ -23,6 +23,12 @@ CEILING = Limits(
 )
 VARIABLES = {"backend": "", "image": "_IMAGE", "slots": "_SLOTS", "url": "_URL", "token_file": "_TOKEN_FILE"}
 UNSAFE = "the subprocess backend isolates nothing: only --allow-unsafe-sandbox permits it, for programs of your own"
+#: Tests that are statements run beside the program that they test, in a slot of their own.
+MIN_SLOTS = 2
+FEW_SLOTS = (
+    "a sandbox has at least two slots, since some tests run in a second one beside the program that they test: "
+    "--sandbox-slots 2, or 0 for one a processor"
+)
 NOTHING = "no sandbox is to be had here: start a container engine (or name it in DOCKER_HOST), or install bubblewrap"
 
 
@@ -32,7 +38,7 @@ class Choice:
 
     backend: str = ""
     image: str = IMAGE
-    slots: int = 0  # 0: one for each processor, at least two
+    slots: int = 0  # at least two; 0: one for each processor, at least two
     url: str = ""  # of a `gymwire sandbox serve`, instead of a pool here
     token_file: Path | None = None
     allow_unsafe: bool = False
@@ -64,7 +70,10 @@ def sandbox_of(choice: Choice) -> Opened:
         from .remote import RemoteSandbox  # the only way that needs an HTTP client
 
         return RemoteSandbox(choice.url, choice.token_file)
-    return Pool(launcher_of(choice), choice.slots or max(2, os.cpu_count() or 1))
+    slots = choice.slots or max(MIN_SLOTS, os.cpu_count() or 1)
+    if slots < MIN_SLOTS:
+        raise SandboxUnavailable(FEW_SLOTS)
+    return Pool(launcher_of(choice), slots)
 
 
 def launcher_of(choice: Choice, ceiling: Limits = CEILING) -> Launcher:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -56,7 +58,7 @@ async def test_an_environment_in_this_process_has_a_sandbox_of_its_own(
 
 @pytest.mark.docker
 async def test_environments_of_a_server_share_one_pool(image: str) -> None:
-    shared = SharedSandbox(Choice("docker", image, 1))
+    shared = SharedSandbox(Choice("docker", image, 2))
     first, second = Served(Runs, sandbox=shared), Served(type("Others", (Runs,), {}), sandbox=shared)
     try:
         await first.prepare()
@@ -86,6 +88,16 @@ async def test_a_missing_sandbox_fails_a_session_in_this_process_and_scores_noth
         with pytest.raises(SessionFailed) as failed:
             await connection.seed(Task(row=Row()))
     assert failed.value.kind == FailureKind.PROVIDER_UNAVAILABLE
+
+
+def test_a_sandbox_with_one_slot_is_refused_at_start_with_the_fix(tmp_path: Path) -> None:
+    token = tmp_path / "token"
+    token.write_text("a-token\n")
+    for command in (["serve", "code_tests"], ["sandbox", "serve", "--token-file", str(token)]):
+        words = [sys.executable, "-m", "gymwire.servers.cli", *command, "--port", "0", "--sandbox-slots", "1"]
+        said = subprocess.run([*words, "--sandbox", "bubblewrap"], capture_output=True, text=True, timeout=30)
+        assert said.returncode != 0 and "Traceback" not in said.stderr
+        assert "--sandbox-slots 2" in " ".join(said.stderr.split())
 
 
 @pytest.mark.parametrize("backend", ["docker", "bubblewrap"])

@@ -6,27 +6,16 @@ its places (`train.17`), because what its rows hold beside the prompt stays on t
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from hashlib import sha256
 from pathlib import Path
 
 from ..adapters.endpoint import EnvironmentInfo
+from ..adapters.session import WrongRequest
+from ..adapters.sources import Source, of_rows, of_split, read_file, read_split
 from ..servers.catalog import Served
-from ..servers.rows import read_rows
 from ..servers.types import EpisodeId, Row, RowError
 from .config import ConfigError
-
-
-@dataclass(frozen=True, slots=True)
-class Source:
-    """One task: a whole row, or a place in a split."""
-
-    name: str
-    row: Row | None = None
-    split: str | None = None
-    index: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,11 +40,11 @@ class RowBook:
 
     @classmethod
     def of_rows(cls, rows: Sequence[Row]) -> RowBook:
-        return cls([Source(name_of(row), row) for row in rows])
+        return cls(of_rows(rows))
 
     @classmethod
     def of_split(cls, split: str, count: int) -> RowBook:
-        return cls([Source(f"{split}.{index}", None, split, index) for index in range(count)])
+        return cls(of_split(split, count))
 
     def __or__(self, other: RowBook) -> RowBook:
         """The tasks of both."""
@@ -68,11 +57,6 @@ class RowBook:
         return Episode(EpisodeId(name, sample=sample, seed=seed), self.by_name[name], greedy)
 
 
-def name_of(row: Row) -> str:
-    text = json.dumps(row.to_json(), sort_keys=True, ensure_ascii=False)
-    return sha256(text.encode("utf-8", "replace")).hexdigest()[:16]
-
-
 def read_book(
     file: Path | None, split: str, count: int | None, served: Served | None, info: EnvironmentInfo, key: str
 ) -> RowBook:
@@ -81,28 +65,15 @@ def read_book(
     `key` is how the config calls them, for its errors.
     """
     if file is not None:
-        rows = list(_of_file(file))
-        return RowBook.of_rows(rows[:count])
-    splits = info.splits if served is None else {name: 0 for name in served.rows.splits}
-    if split not in splits:
-        names = ", ".join(splits) or "none"
-        raise ConfigError(f"{key}: {info.name} has no split {split!r} (it has: {names}); name another, or a rows file")
+        return RowBook.of_rows(_of_file(file)[:count])
     try:
-        if served is None:
-            total = info.splits[split]
-            return RowBook.of_split(split, total if count is None else min(count, total))
-        total = served.rows.count(split)
-        indices = range(total if count is None else min(count, total))
-        return RowBook.of_rows([served.rows.get(split, index) for index in indices])
-    except RowError as error:
+        return RowBook(read_split(split, count, served, info))
+    except (WrongRequest, RowError) as error:
         raise ConfigError(f"{key}: {error}") from None
 
 
-def _of_file(file: Path) -> Iterator[Row]:
+def _of_file(file: Path) -> list[Row]:
     try:
-        rows = read_rows(file)
+        return read_file(file)
     except RowError as error:
         raise ConfigError(str(error)) from None
-    if not rows:
-        raise ConfigError(f"{file}: has no rows")
-    yield from rows

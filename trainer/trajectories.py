@@ -16,8 +16,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-import orjson
-
+from ..adapters.lines import line_of, numbered
 from ..servers.types import ToolResult
 from .collect import Batch, Group
 from .resilient import Step
@@ -46,12 +45,12 @@ class Trajectories:
         self.folder.mkdir(parents=True, exist_ok=True)
         with self.path(step).open("ab") as file:
             for record in records_of(batch):
-                file.write(_line(record))
+                file.write(line_of(record))
 
     def write_evaluation(self, step: int, traces: Iterable[Trace]) -> None:
         """Write what an evaluation played, in place of an earlier one of that step."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        self.path(step, "eval").write_bytes(b"".join(_line(record_of(trace)) for trace in traces))
+        self.path(step, "eval").write_bytes(b"".join(line_of(record_of(trace)) for trace in traces))
 
     def cut_back(self, step: int) -> None:
         """Forget this process's lines of later steps: a resumed run plays them again."""
@@ -86,16 +85,7 @@ def _matched(path: Path) -> re.Match[str]:
 
 def read(path: Path) -> Iterator[Record]:
     """The lines of a file; one that a dying process left unfinished is no line."""
-    return (record for _, record in _numbered(path))
-
-
-def _numbered(path: Path) -> Iterator[tuple[int, Record]]:
-    with path.open("rb") as file:
-        for number, line in enumerate(file, 1):
-            try:
-                yield number, json.loads(line)
-            except ValueError:
-                continue
+    return (record for _, record in numbered(path))
 
 
 def records_of(batch: Batch) -> Iterator[Record]:
@@ -162,20 +152,13 @@ def answer_digest(answer: ToolResult | str | None) -> str:
     return sha256(json.dumps(plain, sort_keys=True).encode()).hexdigest()[:16]
 
 
-def _line(record: Record) -> bytes:
-    try:
-        return orjson.dumps(record, option=orjson.OPT_APPEND_NEWLINE)
-    except TypeError:  # integers beyond 64 bits, half of a surrogate pair
-        return json.dumps(record).encode() + b"\n"
-
-
 def plain(batch: Batch) -> list[Record]:
     """A batch's lines as they would be read again."""
-    return [json.loads(_line(record)) for record in records_of(batch)]
+    return [json.loads(line_of(record)) for record in records_of(batch)]
 
 
 def all_records(paths: Sequence[Path]) -> Iterator[Record]:
     """The lines of many files, each with the place where it stands."""
     for path in paths:
-        for number, record in _numbered(path):
+        for number, record in numbered(path):
             yield {**record, "place": f"{path.name}:{number}"}

@@ -53,10 +53,12 @@ class Part:
         return json.loads(row_line(self.row, [spec.tool for spec in self.environment.tool_specs.values()]))
 
 
-def parts_of(environment: type[Environment], count: int, split: str = "train") -> list[Part]:
-    """The split's first rows, each played by every policy in turn: the first half by the first, and so on."""
+def parts_of(
+    environment: type[Environment], count: int, split: str = "train", policies: Sequence[str] = POLICIES
+) -> list[Part]:
+    """The split's first rows, dealt to the policies: the first half (or third …) to the first, and so on."""
     rows = list(generated_rows(environment, split, count))
-    return [Part(environment, row, POLICIES[index * len(POLICIES) // count]) for index, row in enumerate(rows)]
+    return [Part(environment, row, policies[index * len(policies) // count]) for index, row in enumerate(rows)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,13 +1,12 @@
 """verifiers' `vf-eval` on the environments that grade answers and run programs, and where their sandbox has gone.
 
-Every run is made once, two at a time, each with a row for every policy: a rollout costs the peer seconds of its own.
+Every run is made once, two at a time, with a row for either policy: most of each is the start of the peer's processes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from pathlib import Path
 
 import pytest
 from gymwire.servers import Environment
@@ -26,79 +25,72 @@ from tests.serving import serving
 
 pytestmark = [pytest.mark.peers, pytest.mark.timeout(400)]
 
-#: The oracle, and policies that fall short of it; `rule` is the one of code_tests that has a tool's answer.
-POLICIES: Mapping[type[Environment], tuple[str, ...]] = {
-    Graded: ("oracle", "random"),
-    MathPython: ("oracle", "random"),
-    CodeTests: ("oracle", "rule", "random"),
-    Exam: ("oracle", "random"),
-    QaSearch: ("oracle", "random"),
-    Swe: ("oracle", "random"),
-}
-Runs = Mapping[type[Environment], "Future[list[Rollout]]"]
+ENVIRONMENTS: list[type[Environment]] = [Graded, MathPython, CodeTests, Exam, QaSearch, Swe]
+#: The run whose sandbox has gone; of an environment that needs it in a call, and in what decides the score.
+GONE = "gone"
+Runs = Mapping[str, "Future[list[Rollout]]"]
 
 
 def parts(environment: type[Environment]) -> list[Part]:
-    policies = POLICIES[environment]
-    return parts_of(environment, len(policies), policies=policies)
+    return parts_of(environment, 2, policies=("oracle", "random"))
 
 
 @pytest.fixture(scope="module")
-def python() -> Path:
-    return required(peer_python, "verifiers")
+def without_sandbox(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The URL of a server with swe whose shared sandbox has ended since; empty where none can run here."""
+    if not can_run(Swe):
+        yield ""
+        return
+    folder = tmp_path_factory.mktemp("without")
+    token = folder / "token"
+    token.write_text("a-token-of-the-tests\n")
+    with serving(folder / "sandbox.log", "serve", "--token-file", str(token), command="sandbox") as sandbox:
+        shared = ("--sandbox-url", sandbox.url, "--sandbox-token-file", str(token))
+        with serving(folder / "server.log", "swe", *shared) as server:
+            sandbox.process.terminate()
+            sandbox.process.wait(30)
+            yield server.url
 
 
 @pytest.fixture(scope="module")
-def runs(python: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runs]:
-    """A run on every environment that can run here, against one server of them all."""
-    folder = tmp_path_factory.mktemp("graders")
-    here = [environment for environment in POLICIES if can_run(environment)]
-    with (
-        serving(folder / "server.log", *(environment.name for environment in here)) as server,
-        ThreadPoolExecutor(2) as pool,
-    ):
-        started = {}
-        for environment in here:
-            work = tmp_path_factory.mktemp(environment.name)
-            run = VfEval(python, f"{server.url}/{environment.name}/gym", parts(environment), work)
-            started[environment] = pool.submit(run.run)
+def runs(without_sandbox: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runs]:
+    """A run on every environment that can run here, against one server of them all, and the one without."""
+    python = required(peer_python, "verifiers")
+    here = [environment for environment in ENVIRONMENTS if can_run(environment)]
+    log = tmp_path_factory.mktemp("graders") / "server.log"
+    with serving(log, *(environment.name for environment in here)) as server, ThreadPoolExecutor(2) as pool:
+
+        def start(name: str, environment: type[Environment], url: str) -> Future[list[Rollout]]:
+            folder = tmp_path_factory.mktemp(name)
+            run = VfEval(python, f"{url}/{environment.name}/gym", parts(environment), folder, errors=name == GONE)
+            return pool.submit(run.run)
+
+        started = {environment.name: start(environment.name, environment, server.url) for environment in here}
+        if without_sandbox:
+            started[GONE] = start(GONE, Swe, without_sandbox)
         yield started
 
 
-@pytest.mark.parametrize("environment", POLICIES)
+@pytest.mark.parametrize("environment", ENVIRONMENTS)
 async def test_its_rewards_are_those_of_the_same_policies_in_process(
     runs: Runs, environment: type[Environment]
 ) -> None:
     skip_without(environment)
-    rollouts, own = runs[environment].result(), await played(parts(environment))
-    assert [rollout.reward for rollout in rollouts] == [outcome.reward for outcome in own]
-    assert rollouts[0].reward == 1.0 > min(rollout.reward or 0.0 for rollout in rollouts)
+    rollouts, own = runs[environment.name].result(), await played(parts(environment))
+    right, wrong = (rollout.reward for rollout in rollouts)
+    assert [right, wrong] == [outcome.reward for outcome in own]
+    assert right == 1.0 and wrong is not None and wrong < 1.0
     for rollout, outcome in zip(rollouts, own, strict=True):
         assert rollout.ok and not rollout.errors
         components = {"reward_components": dict(outcome.components)} if outcome.components else {}
         assert rollout.info == {"ending": "finished", **components}
 
 
-def test_where_the_sandbox_has_gone_a_rollout_is_an_error_and_not_a_zero(python: Path, tmp_path: Path) -> None:
-    """The shared sandbox ends after the server has found it. A policy that runs no program is scored as ever."""
-    skip_without(MathPython)
-    token = tmp_path / "token"
-    token.write_text("a-token-of-the-tests\n")
-    with serving(tmp_path / "sandbox.log", "serve", "--token-file", str(token), command="sandbox") as sandbox:
-        shared = ("--sandbox-url", sandbox.url, "--sandbox-token-file", str(token))
-        with serving(tmp_path / "server.log", "math_python", "code_tests", *shared) as server:
-            sandbox.process.terminate()
-            sandbox.process.wait(30)
-            ran, guessed = _run(python, server.url, tmp_path, parts(MathPython))
-            (graded,) = _run(python, server.url, tmp_path, parts(CodeTests)[:1])
-    for broken in (ran, graded):
-        assert (broken.ok, broken.reward) == (False, None)
-        assert "503" in broken.errors[0]["message"] and "/verify" in broken.errors[0]["message"]
-    assert ran.tool_texts[0] == "The tool is unavailable."
-    assert (guessed.ok, guessed.reward) == (True, 0.0)
-
-
-def _run(python: Path, url: str, folder: Path, chosen: list[Part]) -> list[Rollout]:
-    name = chosen[0].environment.name
-    (folder / name).mkdir()
-    return VfEval(python, f"{url}/{name}/gym", chosen, folder / name, errors=True).run()
+def test_where_the_sandbox_has_gone_a_rollout_is_an_error_and_not_a_zero(runs: Runs) -> None:
+    """Neither the policy that would have earned 1 nor the one that would have earned 0 is scored."""
+    skip_without(Swe)
+    for rollout in runs[GONE].result():
+        assert (rollout.ok, rollout.reward) == (False, None)
+        assert [error["type"] for error in rollout.errors] == ["TaskError"]
+        assert "503" in rollout.errors[0]["message"] and "/verify" in rollout.errors[0]["message"]
+        assert rollout.tool_texts[-1] == "The tool is unavailable."

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from math import fsum
 from typing import Any, Literal
 
 from ..servers.failures import BadReward
@@ -17,6 +18,12 @@ Grader = Callable[[Transcript], Any]
 #: A URL, or a command to start and talk to over its standard input and output.
 McpServer = str | Sequence[str]
 Combine = Literal["last", "sum", "max"]
+#: How the rewards of an episode's steps, of which there are some, become one.
+COMBINED: Mapping[Combine, Callable[[Sequence[float]], float]] = {
+    "last": lambda rewards: rewards[-1],
+    "sum": fsum,
+    "max": max,
+}
 
 
 @dataclass(frozen=True, slots=True)

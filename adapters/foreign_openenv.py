@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, Self
+from typing import Self
 
 import orjson
 
@@ -32,13 +32,12 @@ from ..servers.types import (
 from .backend import Backend
 from .content import read_content
 from .endpoint import Endpoint, EnvironmentInfo
-from .foreign import Combine, OpenEnvOptions, fields_of, grade, step_reward
+from .foreign import COMBINED, OpenEnvOptions, fields_of, grade, step_reward
 from .openenv import error_failure, read_observation, tool_of
 from .openenv_socket import Socket
 from .patience import Busy, Undelivered
 from .session import Session, SessionFailed, Task, WrongRequest
 
-_COMBINED: Mapping[Combine, Any] = {"last": lambda rewards: rewards[-1], "sum": sum, "max": max}
 #: Errors of a tool observation that are the server's; every other is the policy's to read.
 _BROKEN_TOOL = frozenset(("transport_error", "timeout"))
 
@@ -58,7 +57,7 @@ class ForeignOpenEnv(Backend):
     @classmethod
     async def open(cls, endpoint: Endpoint, info: EnvironmentInfo, options: OpenEnvOptions) -> Self:
         """Read what an action is. Raises `WrongRequest`."""
-        if options.reward not in _COMBINED:
+        if options.reward not in COMBINED:
             raise WrongRequest(f"rewards are combined as last, sum or max, not {options.reward!r}.")
         try:
             return cls(endpoint, info, options, await _action_schema(endpoint))
@@ -168,7 +167,7 @@ class ForeignOpenEnvSession(Session):
     def _combined(self, _: Transcript) -> float:
         """The server's own rewards as one. An episode in which the policy never acted is its own affair."""
         if self._rewards:
-            return float(_COMBINED[self._options.reward](self._rewards))
+            return float(COMBINED[self._options.reward](self._rewards))
         if not self._log:
             return 0.0
         raise SessionFailed(FailureKind.VERIFIER_ERROR, "no step of the episode brought a reward", Stage.VERIFY)

@@ -29,17 +29,22 @@ def load_function(target: str) -> Callable[..., Any]:
     place, colon, name = target.rpartition(":")
     if not colon or not place or not name.isidentifier():
         raise DefinitionError(f"{target!r} names no function: write module:function or file.py:function")
-    try:
-        module = _load_file(Path(place)) if place.endswith(".py") else importlib.import_module(place)
-    except DefinitionError:
-        raise
-    except (Exception, SystemExit) as error:  # the boundary of somebody's module
-        raise DefinitionError(f"{target}: importing {place!r} failed: {told(error)}") from error
+    module = load_module(place)
     function = getattr(module, name, None)
     if not callable(function):
         there = [key for key, value in vars(module).items() if inspect.isfunction(value) and not key.startswith("_")]
         raise DefinitionError(f"{place} has no function {name!r}; it has: {', '.join(there) or 'none'}")
     return function
+
+
+def load_module(place: str) -> ModuleType:
+    """The module that `package.module` or `path/to/file.py` names. Raises `DefinitionError`."""
+    try:
+        return _load_file(Path(place)) if place.endswith(".py") else importlib.import_module(place)
+    except DefinitionError:
+        raise
+    except (Exception, SystemExit) as error:  # the boundary of somebody's module
+        raise DefinitionError(f"importing {place!r} failed: {told(error)}") from error
 
 
 def _load_file(path: Path) -> ModuleType:

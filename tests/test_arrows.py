@@ -17,6 +17,8 @@ PARTS = ("servers", "adapters", "trainer")
 HEAVY = {"torch", "trl", "vllm", "transformers", "datasets", "accelerate", "peft"}
 #: Other projects of this field: gymwire speaks their wires itself.
 PEERS = {"openenv", "nemo_gym", "verifiers", "prime_rl"}
+#: What hosts a class of theirs in this process, where its extra is installed.
+HOSTING = "adapters/bridge/openenv_class.py"
 #: What a client of a wire shares with the servers: the nouns, the codes, JSON as the wires need it, a session's order.
 SHARED = {"types", "answers", "policies", "wirejson", "schema", "order"}
 #: The adapters that run environments or graders in this process, or are commands about them.
@@ -71,7 +73,8 @@ def test_only_the_trainer_imports_the_training_stack(part: str) -> None:
 
 @pytest.mark.parametrize("part", PARTS)
 def test_nothing_imports_a_peer(part: str) -> None:
-    assert wrong(part, PEERS) == []
+    found = [line for line in wrong(part, PEERS) if not line.startswith(HOSTING)]
+    assert found == []
 
 
 def test_adapters_know_no_single_environment() -> None:

@@ -15,7 +15,7 @@ from ...servers.auth import TokenError, read_tokens
 from ...servers.commands.options import errors, stop, with_options_of
 from ...servers.commands.serve import serve
 from ...servers.environment import NAME, DefinitionError, Environment
-from ...servers.environments.graded import router_of
+from ...servers.graders.configured import router_of
 from ...servers.graders.routing import Router
 from ...servers.rows import read_rows
 from ...servers.types import Row, RowError
@@ -46,7 +46,9 @@ def bridge(
     source: Annotated[
         str, typer.Option("--from", metavar="KIND", help=f"One of: {', '.join(KINDS)}.", autocompletion=_kinds)
     ],
-    name: Annotated[str, typer.Option(help="The environment's name in URLs here; default: of a server, its kind.")] = "",
+    name: Annotated[
+        str, typer.Option(help="The environment's name in URLs here; default: of a server, its kind.")
+    ] = "",
     origin_env: Annotated[str | None, typer.Option(help="Which environment, where the origin serves several.")] = None,
     origin_token_file: Annotated[
         Path | None, typer.Option(help="A file with the origin's bearer token in its first line.")
@@ -118,7 +120,7 @@ def _router(grader: str) -> Router | None:
         value = json.loads(grader)
     except ValueError:
         value = grader
-    return router_of(value, (), "", "", "", None, None)
+    return router_of(value)
 
 
 def _token(file: Path | None) -> str | None:
@@ -130,7 +132,8 @@ def _of_origin(origin: Origin, files: Sequence[str], name: str) -> type[Environm
     rows = list(_rows(files))
     if origin.wire == "nemo-gym" and not any(row.tools for row in rows):
         errors.print(
-            "gymwire: a NeMo Gym server does not list its tools; --rows FILE with rows that do offers them", markup=False
+            "gymwire: a NeMo Gym server does not list its tools; --rows FILE with rows that do offers them",
+            markup=False,
         )
     if origin.wire == "mcp" and not (origin.mcp.reward_tool or origin.grader):
         stop("who scores an episode? Name the server's --reward-tool, or a --grader (math, exact, file.py:function, …)")

@@ -137,7 +137,7 @@ async def test_sessions_of_a_bridge_do_not_mix(origin: Origin, bridge: Running) 
 @pytest.mark.parametrize("wire", WIRES)
 @pytest.mark.parametrize("what", ["killed", "hung"])
 async def test_a_failure_between_bridge_and_origin_is_masked(wire: str, what: str, tmp_path: Path) -> None:
-    """Never a 0: the calls and the verify of the session fail, and so does a seed, as an outage and not as a bad row."""
+    """Never a 0: the session's calls and verify fail, and so does a seed: as an outage and not as a bad row."""
     with upstream_nemo_gym(STATE, tmp_path) as foreign:
         origin = upstream(foreign)
         with bridged(origin, tmp_path, "--call-timeout", "1.5") as running:

@@ -1,0 +1,131 @@
+"""`--from jsonl-worker 'command'`: a program in any language that reads requests and writes answers, a JSON object a
+line each, on its standard input and output. A process is one session; what it prints to stderr goes to the log.
+
+    {"op": "describe"}                                       {"tools": [{"name", "description", "parameters"}, …]}
+    {"op": "reset", "prompt": […], "data": {…}, "seed": 7}   {"prompt": "its last message", "tools": ["name", …]}
+    {"op": "step", "tool": "look", "arguments": {…}}         {"text": "…", "error": false, "done": false, "reward": 0.5}
+    {"op": "verify", "answer": "…", "messages": […], "ending": "finished"}    {"reward": 1.0} or {"components": {…}}
+
+All keys of an answer are optional but `tools` of `describe`, which may also carry `name`, `description` and
+`max_turns`. A verify without a reward scores the sum of the steps' rewards. `{"failure": "reason"}` says at any time
+that the program's own side broke: the session fails, and is masked. So it is where the program ends, is silent for
+too long, or writes what is no JSON object.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+import subprocess
+from collections.abc import Iterable, Sequence
+from functools import partial
+from math import fsum
+from typing import Any, ClassVar
+
+from ...servers.environment import DefinitionError, Environment, passed_on
+from ...servers.failures import SessionFailure, ToolTimeout
+from ...servers.results import finite_number
+from ...servers.types import Json, Row, RowError, Tool, ToolResult, Transcript
+from .lines import LineProcess, Silent
+
+#: Below the environment's own limits, so that the process is killed by whoever started it.
+STEP_S, VERIFY_S, DESCRIBE_S = 25.0, 45.0, 30.0
+SHAPE = 'it answers {"tools": [{"name", "description", "parameters"}]}'
+
+
+def environment(target: str) -> type[Environment]:
+    """The environment that a command plays. Raises `DefinitionError`."""
+    try:
+        command = shlex.split(target)
+    except ValueError as error:
+        raise DefinitionError(f"{target!r} is no command: {error}") from None
+    if not command:
+        raise DefinitionError("the command is empty")
+    described = _describe(command)
+    try:
+        tools = [Tool.from_any(item) for item in described["tools"]]
+    except (AttributeError, RowError) as error:
+        raise DefinitionError(f"{command[0]}: `describe` names a tool that is none: {error}") from None
+    body: dict[str, Any] = {
+        "__doc__": str(described.get("description") or "A program that speaks JSON lines."),
+        "name": str(described.get("name") or "jsonl_worker"),
+        "max_turns": described.get("max_turns"),
+        "command": command,
+        "tools": tuple(passed_on(tool, partial(_step, tool.name)) for tool in tools),
+    }
+    return type("JsonlWorker", (JsonlWorker,), body)
+
+
+def _describe(command: Sequence[str]) -> Json:
+    """Ask a process of its own, which the end of its input ends."""
+    question = json.dumps({"op": "describe"}).encode() + b"\n"
+    try:
+        done = subprocess.run(command, input=question, stdout=subprocess.PIPE, timeout=DESCRIBE_S)
+        answer = json.loads(done.stdout.partition(b"\n")[0])
+    except OSError as error:
+        raise DefinitionError(f"{command[0]} cannot be started: {error.strerror or error}") from None
+    except subprocess.TimeoutExpired:
+        raise DefinitionError(f"{command[0]} did not end within {DESCRIBE_S:g} s of the end of its input") from None
+    except (ValueError, RecursionError):
+        raise DefinitionError(f"{command[0]} answered no JSON object to `describe`; {SHAPE}") from None
+    if not isinstance(answer, dict) or not isinstance(answer.get("tools"), list):
+        raise DefinitionError(f"{command[0]}: `describe` names no tools; {SHAPE}")
+    return answer
+
+
+async def _step(name: str, environment: JsonlWorker, arguments: bytes) -> ToolResult:
+    return await environment.step(name, json.loads(arguments))
+
+
+class JsonlWorker(Environment):
+    """Base of what `environment` makes."""
+
+    command: ClassVar[Sequence[str]] = ()
+    _process: LineProcess | None = None
+
+    async def reset(self, row: Row) -> str | None:
+        self._process = await LineProcess.start(self.command)
+        self._rewards: list[float] = []
+        asked = {"op": "reset", "prompt": list(row.prompt), "data": dict(row.data), "seed": self.seed}
+        answer = await self._ask(asked, STEP_S)
+        self._offered = answer.get("tools")
+        return answer.get("prompt")
+
+    def tools_for(self, row: Row) -> Iterable[str | Tool]:
+        return self.tool_specs if self._offered is None else self._offered
+
+    async def step(self, name: str, arguments: Json) -> ToolResult:
+        answer = await self._ask({"op": "step", "tool": name, "arguments": arguments}, STEP_S)
+        if answer.get("reward") is not None:
+            self._rewards.append(finite_number(answer["reward"], "a step"))
+        return ToolResult(str(answer.get("text", "")), answer.get("error") is True, answer.get("done") is True)
+
+    async def verify(self, transcript: Transcript) -> Any:
+        asked = {
+            "op": "verify",
+            "answer": transcript.answer,
+            "messages": list(transcript.messages),
+            "ending": transcript.ending.value,
+        }
+        answer = await self._ask(asked, VERIFY_S)
+        if answer.get("components"):
+            return answer["components"]
+        return fsum(self._rewards) if answer.get("reward") is None else answer["reward"]
+
+    async def close(self) -> None:
+        process, self._process = self._process, None
+        if process is not None:
+            await process.close()
+
+    async def _ask(self, message: Json, timeout_s: float) -> Json:
+        assert self._process is not None
+        try:
+            return _unbroken(await self._process.ask(message, timeout_s))
+        except Silent as error:
+            raise ToolTimeout(str(error)) from None
+
+
+def _unbroken(answer: Json) -> Json:
+    if answer.get("failure"):
+        raise SessionFailure(str(answer["failure"]))
+    return answer

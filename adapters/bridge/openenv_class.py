@@ -1,0 +1,119 @@
+"""`--from openenv-class package.module:Class`: an OpenEnv environment's class, hosted in this process.
+
+Its actions become one tool, `act`; where the class lists tools of its own (`ListToolsAction`), it belongs behind its
+own server and `--from openenv`. `--set reward=sum|last|max` says how the steps' rewards become one, `--set
+on_error=tell` shows the policy what a step raised, instead of failing the session. Other settings are the class's.
+
+Needs the extra `openenv` (openenv-core 0.3, the last that stands beside this package's MCP SDK).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import json
+from typing import Any, ClassVar, get_type_hints
+
+from pydantic import BaseModel, ValidationError
+
+from ...servers.environment import DefinitionError, Environment, ToolError, passed_on, snake_case
+from ...servers.schema import explain
+from ...servers.settings import accepted, load_function
+from ...servers.types import Row, Tool, ToolResult, Transcript
+from ..foreign import COMBINED, step_reward
+from ..foreign_openenv import action_parameters, shown_observation
+
+ON_ERROR = ("fail", "tell")
+
+
+def environment(target: str) -> type[Environment]:
+    """The environment of a class. Raises `DefinitionError`."""
+    try:
+        from openenv.core.env_server.interfaces import Environment as Theirs
+    except ImportError:
+        raise DefinitionError("--from openenv-class needs the extra: pip install 'gymwire[openenv]'") from None
+    found = load_function(target)
+    if not (isinstance(found, type) and issubclass(found, Theirs)):
+        raise DefinitionError(f"{target} is no OpenEnv environment (openenv.core.env_server.interfaces.Environment)")
+    action = _action(found)
+    about = (inspect.getdoc(action) or "Take one step in the environment.").strip()
+    tool = Tool("act", about, action_parameters(action.model_json_schema()))
+    body = {
+        "__doc__": inspect.getdoc(found),
+        "name": snake_case(found.__name__),
+        "theirs": found,
+        "action": action,
+        "tools": (passed_on(tool, _act),),
+    }
+    return type("HostedOpenEnv", (HostedOpenEnv,), body)
+
+
+def _action(theirs: type[Any]) -> type[BaseModel]:
+    """What `step` takes, by its type hint."""
+    hint = get_type_hints(theirs.step).get("action")
+    if isinstance(hint, type) and issubclass(hint, BaseModel) and {"tool_name"}.isdisjoint(hint.model_fields):
+        return hint
+    raise DefinitionError(
+        f"{theirs.__name__}.step does not say what an action is: hint it as `step(self, action: MyAction)`; "
+        "an environment of tools is bridged from its server (--from openenv)"
+    )
+
+
+async def _act(environment: HostedOpenEnv, arguments: bytes) -> ToolResult:
+    return await environment.act(arguments)
+
+
+class HostedOpenEnv(Environment):
+    """Base of what `environment` makes."""
+
+    theirs: ClassVar[type[Any]]
+    action: ClassVar[type[BaseModel]]
+
+    def __init__(self, reward: str = "last", on_error: str = "fail", **settings: Any) -> None:
+        if reward not in COMBINED or on_error not in ON_ERROR:
+            raise ValueError(f"reward is one of {', '.join(COMBINED)}, on_error one of {', '.join(ON_ERROR)}")
+        self._combine, self._tell = COMBINED[reward], on_error == "tell"
+        self._env = self.theirs(**settings)
+        self._rewards: list[float] = []
+        self._steps = 0
+
+    async def reset(self, row: Row) -> str | None:
+        asked = accepted(self.theirs.reset, {"seed": self.seed, **row.data})
+        first = await _either(self._env, "reset", **asked)
+        return shown_observation({"observation": first.model_dump(mode="json")}) or None
+
+    async def act(self, arguments: bytes) -> ToolResult:
+        """One step. What does not fit the action is the policy's mistake."""
+        try:
+            action = self.action.model_validate(json.loads(arguments))
+        except ValidationError as error:
+            raise ToolError(explain(error)) from None
+        self._steps += 1
+        try:
+            seen = await _either(self._env, "step", action)
+        except Exception as error:  # the boundary of somebody's environment
+            if self._tell:
+                raise ToolError(f"{type(error).__name__}: {error}") from None
+            raise
+        if seen.reward is not None:
+            self._rewards.append(step_reward(seen.reward))
+        return ToolResult(shown_observation({"observation": seen.model_dump(mode="json")}), done=bool(seen.done))
+
+    def verify(self, transcript: Transcript) -> float:
+        if self._rewards:
+            return float(self._combine(self._rewards))
+        if self._steps:
+            raise ValueError("no step of the episode brought a reward")
+        return 0.0
+
+    async def close(self) -> None:
+        await asyncio.to_thread(self._env.close)
+
+
+async def _either(env: Any, name: str, *arguments: Any, **named: Any) -> Any:
+    """Call the async form of a method where the class has one of its own, else the plain one in a thread."""
+    from openenv.core.env_server.interfaces import Environment as Theirs
+
+    if getattr(type(env), f"{name}_async") is not getattr(Theirs, f"{name}_async"):
+        return await getattr(env, f"{name}_async")(*arguments, **named)
+    return await asyncio.to_thread(getattr(env, name), *arguments, **named)

@@ -1,0 +1,209 @@
+"""What `gymwire bridge` hosts: functions, programs that speak JSON lines, Gymnasium's and reasoning-gym's tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from gymwire.adapters import SessionFailed, connect
+from gymwire.adapters.bridge import reasoning_gym
+from gymwire.adapters.bridge.sources import hosted
+from gymwire.servers import Environment, Row
+from gymwire.servers.catalog import Served
+from gymwire.servers.environment import DefinitionError
+
+from tests.serving import Running, serving
+
+HERE = Path(__file__).parent
+WORKER, DICE = f"sh {HERE / 'counting_worker.sh'}", str(HERE / "dice.py")
+WIRES = ("local", "nemo-gym", "openenv", "mcp")
+
+
+def said(text: object) -> list[dict[str, Any]]:
+    return [{"role": "assistant", "content": str(text)}]
+
+
+@pytest.mark.parametrize(
+    "kind, target", [("functions", DICE), ("jsonl-worker", WORKER), ("gymnasium", "FrozenLake-v1")]
+)
+@pytest.mark.parametrize("wire", WIRES)
+async def test_what_is_hosted_plays_on_every_wire(kind: str, target: str, wire: str, tmp_path: Path) -> None:
+    row = Row(data={"wanted": 5, "seed": 3})
+    if wire == "local":
+        async with connect(hosted(kind, target)) as connection:
+            await PLAYS[kind](await connection.session(row=row))
+        return
+    with serving(tmp_path / "log", target, "--from", kind, command="bridge") as running:
+        async with connect(running.url, wire=wire) as connection:
+            await PLAYS[kind](await connection.session(row=row))
+
+
+async def play_dice(session: Any) -> None:
+    assert session.max_turns == 3
+    assert (await session.call("total", {"faces": [3, 9]})).text == "9"
+    assert (await session.call("_checked", {"faces": [1]})).is_error
+    assert (await session.call("total", {"faces": "many"})).is_error
+    assert (await session.verify(said(7))).reward == 1.0
+
+
+async def play_counting(session: Any) -> None:
+    assert session.prompt[-1]["content"] == "Count to 5."
+    assert (await session.call("add", {"by": 2})).text == "2"
+    wrong = await session.call("add", {"by": "x"})
+    assert wrong.is_error and wrong.text == "by is a number"
+    assert (await session.call("add", {"by": 3})).text == "5"
+    assert (await session.verify(said("done"))).reward == 1.0
+
+
+async def play_lake(session: Any) -> None:
+    assert "SFFF" in session.prompt[-1]["content"].replace("\x1b[41m", "").replace("\x1b[0m", "")
+    assert session.tools[0].parameters["properties"]["action"] == {"type": "integer", "minimum": 0, "maximum": 3}
+    for wrong in (4, "left", None, [1], True):
+        assert "is no action" in (await session.call("act", {"action": wrong})).text
+    assert (await session.call("act", {"action": 1, "more": 2})).is_error
+    result = await session.call("act", {"action": 1})
+    assert not result.is_error and "reward 0" in result.text
+    assert (await session.verify()).reward == 0.0
+
+
+PLAYS = {"functions": play_dice, "jsonl-worker": play_counting, "gymnasium": play_lake}
+
+
+async def test_a_row_is_a_seed_and_the_same_seed_the_same_episode() -> None:
+    async with connect(hosted("gymnasium", "FrozenLake-v1")) as connection:
+        seen = []
+        for seed in (11, 11, 12):
+            async with connection.session(row=Row(data={"seed": seed})) as session:
+                seen.append([(await session.call("act", {"action": 2})).text for _ in range(6)])
+        assert seen[0] == seen[1] != seen[2]
+
+
+async def test_an_episode_that_is_over_ends_and_is_scored() -> None:
+    environment = hosted("gymnasium", "FrozenLake-v1")
+    async with (
+        connect(Served(environment, {"is_slippery": False})) as connection,
+        connection.session(row=Row()) as lake,
+    ):
+        for action in (2, 2, 1, 1, 1, 2):  # right, down: to the goal
+            result = await lake.call("act", {"action": action})
+        assert result.done and "over" in result.text
+        assert (await lake.verify()).reward == 1.0
+
+
+@pytest.mark.parametrize(
+    "by, kind, reason",
+    [
+        (13, "counting:exception", "the counter broke"),
+        (14, "provider_unavailable", "ended with status 3"),
+        (15, "provider_unavailable", "no JSON object"),
+        (16, "counting:exception", "a step returned str"),
+    ],
+)
+async def test_a_program_that_breaks_is_masked(by: int, kind: str, reason: str) -> None:
+    async with connect(hosted("jsonl-worker", WORKER)) as connection:
+        session = await connection.session(row=Row(data={"wanted": 5}))
+        with pytest.raises(SessionFailed, match=reason) as failed:
+            await session.call("add", {"by": by})
+        assert failed.value.kind == kind
+        with pytest.raises(SessionFailed):
+            await session.verify(said("done"))
+
+
+async def test_a_done_of_the_program_ends_the_episode() -> None:
+    async with connect(hosted("jsonl-worker", WORKER)) as connection:
+        session = await connection.session(row=Row(data={"wanted": 100}))
+        assert (await session.call("add", {"by": 100})).done
+        assert (await session.verify()).reward == 1.0
+
+
+@pytest.mark.parametrize(
+    "kind, target, reason",
+    [
+        ("functions", "nosuch.py", "there is no file"),
+        ("functions", "json", "verify|no public function"),
+        ("gymnasium", "Nosuch-v9", "gymnasium cannot make 'Nosuch-v9'"),
+        ("reasoning-gym", "leg_countin", "Did you mean 'leg_counting'"),
+        ("jsonl-worker", "/no/such/program", "cannot be started"),
+        ("jsonl-worker", "true", "answered no JSON object"),
+        ("jsonl-worker", "echo hello", "no JSON object"),
+        ("jsonl-worker", "echo {}", "names no tools"),
+        ("jsonl-worker", "'open quote", "is no command"),
+    ],
+)
+def test_what_cannot_be_hosted_is_said_in_a_sentence(kind: str, target: str, reason: str) -> None:
+    with pytest.raises(DefinitionError, match=reason):
+        hosted(kind, target)
+
+
+# ---- reasoning-gym
+
+#: One of the families leaves its data file open.
+leaves_a_file_open = pytest.mark.filterwarnings(
+    "ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning"
+)
+
+
+@pytest.fixture(scope="module")
+def families() -> type[Environment]:
+    return hosted("reasoning-gym", "all")
+
+
+@pytest.fixture(scope="module")
+def tasks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    log = tmp_path_factory.mktemp("reasoning") / "log"
+    with serving(log, "all", "--from", "reasoning-gym", command="bridge") as running:
+        yield running
+
+
+@pytest.mark.slow
+@leaves_a_file_open
+@pytest.mark.parametrize("wire", ["nemo-gym", "openenv", "mcp"])
+async def test_their_own_answers_score_1_in_90_families(families: type[Environment], tasks: Running, wire: str) -> None:
+    """A few families ship no answer of their own; a nonsense answer is worth less than theirs."""
+    solved = []
+    async with connect(tasks.url, wire=wire) as connection:
+        for row in families.rows("train", 105, 0):
+            family, seed = row.data["family"], row.data["task_seed"]
+            async with connection.session(row=row) as session:
+                answer = reasoning_gym.entry(family, seed, {})["answer"]
+                if (await session.verify(said(f"I think: <answer>{answer}</answer>"))).reward == 1.0:
+                    solved.append(family)
+    assert len(set(solved)) >= 90, sorted(set(families.families) - set(solved))  # pyright: ignore
+
+
+async def test_an_answer_that_breaks_the_scorer_is_the_policys(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reasoning_gym, "SCORE_S", 2.0)
+    async with connect(hosted("reasoning-gym", "simple_equations,polynomial_equations")) as connection:
+        for index in (0, 1):
+            async with connection.session(split="train", index=index) as session:
+                assert (await session.verify(said("<answer>9**9**9**9</answer>"))).reward in (0.0, 0.01)
+
+
+async def test_a_scorer_that_cannot_score_at_all_is_ours(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reasoning_gym, "SCORER", "no.such.module")
+    async with connect(hosted("reasoning-gym", "leg_counting")) as connection:
+        session = await connection.session(split="eval", index=0)
+        with pytest.raises(SessionFailed, match="verifier_error"):
+            await session.verify(said("<answer>1</answer>"))
+
+
+@leaves_a_file_open
+def test_train_and_eval_share_no_task(families: type[Environment]) -> None:
+    train, held_out = ({row.data["task_seed"] for row in families.rows(name, 50, 0)} for name in ("train", "eval"))
+    assert not train & held_out
+
+
+@pytest.mark.parametrize(
+    "text, answer",
+    [
+        ("<answer>a</answer> no: <answer> b </answer>", "b"),
+        ("<answer>a</answer> and <answer>b", "a"),
+        ("plain", "plain"),
+        ("<answer>b", "<answer>b"),
+        ("", ""),
+    ],
+)
+def test_the_last_whole_answer_counts(text: str, answer: str) -> None:
+    assert reasoning_gym.answer_of(text) == answer

@@ -8,12 +8,16 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from functools import cache
 from inspect import signature
 
 import pytest
 from gymwire.servers import Environment
 from gymwire.servers.sandbox.docker import engine_answers
+from gymwire.servers.sandbox.jobs import Sandbox
+from gymwire.servers.sandbox.select import SharedSandbox
 
 from tests import docker_engine
 
@@ -42,6 +46,11 @@ def wants_one(environment: type[Environment]) -> bool:
     return "sandbox" in signature(environment).parameters
 
 
+def must_have_one(environment: type[Environment]) -> bool:
+    asked = signature(environment).parameters.get("sandbox")
+    return asked is not None and asked.default is asked.empty
+
+
 def can_run(environment: type[Environment]) -> bool:
     return not wants_one(environment) or available()
 
@@ -50,3 +59,17 @@ def skip_without(environment: type[Environment]) -> None:
     """Skip a test whose environment cannot run here."""
     if not can_run(environment):
         pytest.skip(NOTHING)
+
+
+@asynccontextmanager
+async def settings_of(environment: type[Environment]) -> AsyncIterator[dict[str, Sandbox]]:
+    """What its `__init__` must have: a sandbox, or nothing. Skips the test where none is to be had."""
+    if not must_have_one(environment):
+        yield {}
+        return
+    skip_without(environment)
+    shared = SharedSandbox()
+    try:
+        yield {"sandbox": await shared.get()}
+    finally:
+        await shared.close()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from math import fsum
 from random import Random
 from typing import Any
@@ -18,13 +18,13 @@ from gymwire.servers.schema import BadArguments
 class Episode:
     """One object of an environment; calls go through the argument check, as on a wire."""
 
-    def __init__(self, environment: type[Environment], row: Row, seed: int = 0) -> None:
+    def __init__(self, environment: type[Environment], row: Row, seed: int = 0, **settings: Any) -> None:
         self.row = row
-        self.env: Any = environment()
+        self.env: Any = environment(**settings)
         self.env.row, self.env.rng = row, Random(seed)
         self.env.data = None if environment.Data is None else environment.Data.model_validate(dict(row.data))
         self.answer = ""
-        _now(self.env.reset(row))
+        _begin(self.env.reset(row))
         self.results: list[ToolResult] = []
 
     async def call(self, tool: str, **arguments: Any) -> ToolResult:
@@ -43,27 +43,29 @@ class Episode:
             return ToolResult(str(error), is_error=True)
         return ToolResult(value if isinstance(value, str) else json.dumps(value), done=spec.ends)
 
-    def parts(self) -> dict[str, float]:
-        return _now(self.env.verify(Transcript([{"role": "assistant", "content": self.answer}])))
+    async def parts(self) -> dict[str, float]:
+        value = self.env.verify(Transcript([{"role": "assistant", "content": self.answer}]))
+        value = await value if inspect.isawaitable(value) else value
+        return dict(value) if isinstance(value, Mapping) else {"reward": value}
 
-    def reward(self) -> float:
-        return fsum(self.parts().values())
+    async def reward(self) -> float:
+        return fsum((await self.parts()).values())
 
 
-def _now(value: Any) -> Any:
-    """What a method of either kind answers; none of the bundled ones ever waits."""
-    if not inspect.iscoroutine(value):
-        return value
+def _begin(reset: Any) -> None:
+    """Run a `reset` of either kind; none of the bundled ones ever waits."""
+    if not inspect.iscoroutine(reset):
+        return
     try:
-        value.send(None)
-    except StopIteration as stop:
-        return stop.value
+        reset.send(None)
+    except StopIteration:
+        return
     raise AssertionError("it waited for something")
 
 
-async def play(environment: type[Environment], row: Row, policy: str, seed: int = 0) -> Episode:
+async def play(environment: type[Environment], row: Row, policy: str, seed: int = 0, **settings: Any) -> Episode:
     """Let a scripted policy act until it stops, within the turn cap; only the oracle sees the task data."""
-    episode = Episode(environment, row, seed)
+    episode = Episode(environment, row, seed, **settings)
     seen = row if policy == "oracle" else Row(prompt=row.prompt)
     script = environment.policies[policy](seen, Random(seed))
     result: ToolResult | None = None

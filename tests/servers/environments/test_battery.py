@@ -27,31 +27,31 @@ WORST = [0] * 20 + [2, 2, 0, 0]
 
 async def test_the_anchors(Episode: Any) -> None:
     episode = Episode(Battery, ROW)
-    assert episode.reward() == 0.0
+    assert await episode.reward() == 0.0
     await episode.call("submit_plan", mwh=WORST)
-    assert episode.reward() == pytest.approx(0.1)
+    assert await episode.reward() == pytest.approx(0.1)
     await episode.call("submit_plan", mwh=HOLD)
-    assert episode.reward() == 0.2
+    assert await episode.reward() == 0.2
     await episode.call("submit_plan", mwh=BEST)
-    assert episode.reward() == 1.0
+    assert await episode.reward() == 1.0
 
 
 async def test_between_the_anchors_the_reward_is_a_line(Episode: Any) -> None:
     episode = Episode(Battery, ROW)
     half = [2] + [0] * 11 + [-2] + [0] * 11
     assert (await episode.call("submit_plan", mwh=half)).text == "The plan is taken. It earns 100.00 EUR."
-    assert episode.parts() == {"feasible": 0.2, "profit": pytest.approx(0.4)}
+    assert await episode.parts() == {"feasible": 0.2, "profit": pytest.approx(0.4)}
     await episode.call("submit_plan", mwh=[0] * 23 + [2])
-    assert episode.parts() == {"feasible": 0.2, "profit": pytest.approx(-0.05)}
+    assert await episode.parts() == {"feasible": 0.2, "profit": pytest.approx(-0.05)}
 
 
 async def test_the_last_feasible_plan_counts(Episode: Any) -> None:
     episode = Episode(Battery, ROW)
     await episode.call("submit_plan", mwh=BEST)
     assert (await episode.call("submit_plan", mwh=[-1, *HOLD[1:]])).is_error
-    assert episode.reward() == 1.0
+    assert await episode.reward() == 1.0
     await episode.call("submit_plan", mwh=HOLD)
-    assert episode.reward() == 0.2
+    assert await episode.reward() == 0.2
 
 
 @pytest.mark.parametrize(
@@ -68,7 +68,7 @@ async def test_an_infeasible_plan_is_told_the_hour_and_why(Episode: Any, start: 
     result = await episode.call("submit_plan", mwh=start + [0] * (24 - len(start)))
     assert result.is_error
     assert result.text == f"The plan is not feasible. {problem}. It was not taken."
-    assert episode.reward() == 0.0
+    assert await episode.reward() == 0.0
 
 
 @pytest.mark.parametrize(
@@ -78,7 +78,7 @@ async def test_an_infeasible_plan_is_told_the_hour_and_why(Episode: Any, start: 
 async def test_a_plan_is_exactly_24_whole_numbers(Episode: Any, plan: Any) -> None:
     episode = Episode(Battery, ROW)
     assert (await episode.call("submit_plan", mwh=plan)).is_error
-    assert episode.reward() == 0.0
+    assert await episode.reward() == 0.0
 
 
 def test_on_a_day_without_a_spread_holding_is_the_optimum() -> None:

@@ -1,7 +1,11 @@
-"""What holds for every bundled environment: its rows, its datasets, its scripted policies."""
+"""What holds for every bundled environment: its rows, its datasets, its scripted policies.
+
+swe has a suite of its own: its rows are all there are, in an order by the seed, and its `rule` never mends anything.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 from dataclasses import replace
@@ -14,13 +18,17 @@ import pytest
 from gymwire.servers import Environment, Row
 from gymwire.servers.environments.battery import Battery
 from gymwire.servers.environments.checkout import Checkout
+from gymwire.servers.environments.code_tests import CodeTests
 from gymwire.servers.environments.codebook import Codebook
 from gymwire.servers.environments.counter import Counter
 from gymwire.servers.environments.exam import Exam
 from gymwire.servers.environments.graded import Graded
 from gymwire.servers.environments.ledger import Ledger
+from gymwire.servers.environments.math_python import MathPython
 from gymwire.servers.environments.qa_search import QaSearch
 from gymwire.servers.rows import generated_lines, read_rows
+
+from tests.sandboxes import settings_of
 
 DATASETS = Path(__file__).parents[3] / "datasets"
 SIZES = {
@@ -32,9 +40,20 @@ SIZES = {
     Graded: {"train": 128, "eval": 64},
     Exam: {"train": 512, "eval": 128},
     QaSearch: {"train": 512, "eval": 64},
+    MathPython: {"train": 2048, "eval": 256},
+    CodeTests: {"train": 384, "eval": 96},
 }
 ENVIRONMENTS = list(SIZES)
 SPLITS = [(environment, split) for environment in ENVIRONMENTS for split in environment.splits]
+#: Its programs take their time (half a minute for the rows of eval, which stand for all).
+SLOW = {CodeTests: (pytest.mark.slow,)}
+PLAYED = [
+    pytest.param(environment, split, marks=SLOW.get(environment, ()))
+    for environment, split in SPLITS
+    if split == "eval" or environment not in SLOW
+]
+STATED = [pytest.param(environment, marks=SLOW.get(environment, ())) for environment in ENVIRONMENTS]
+MOST_ROWS = 256
 #: The least that a policy's mean must lie above the mean of the next weaker one, over any 64 rows.
 GAP = 0.15
 
@@ -43,8 +62,23 @@ def task_of(row: Row) -> str:
     return json.dumps([list(row.prompt), dict(row.data)], sort_keys=True)
 
 
-async def rewards_of(play: Any, environment: type[Environment], policy: str, rows: list[Row]) -> list[float]:
-    return [(await play(environment, row, policy, index)).reward() for index, row in enumerate(rows)]
+_rewards: dict[tuple[type[Environment], str], dict[str, list[float]]] = {}
+
+
+async def rewards_of(play: Any, environment: type[Environment], split: str) -> dict[str, list[float]]:
+    """What each policy earns in the split's rows, 256 at most; played once."""
+    if (environment, split) not in _rewards:
+        rows = list(environment.rows(split, min(SIZES[environment][split], MOST_ROWS), 0))
+        async with settings_of(environment) as settings:
+
+            async def reward(policy: str, index: int) -> float:
+                return await (await play(environment, rows[index], policy, index, **settings)).reward()
+
+            _rewards[environment, split] = {
+                policy: await asyncio.gather(*(reward(policy, index) for index in range(len(rows))))
+                for policy in environment.policies
+            }
+    return _rewards[environment, split]
 
 
 @pytest.mark.parametrize(("environment", "split"), SPLITS)
@@ -81,35 +115,34 @@ def test_train_and_eval_share_no_task_whatever_their_seeds(environment: type[Env
     assert not (tasks | {task_of(row) for row in more}) & {task_of(row) for row in held_out}
 
 
-@pytest.mark.parametrize(("environment", "split"), SPLITS)
+@pytest.mark.parametrize(("environment", "split"), PLAYED)
 async def test_policies_are_ordered_over_any_64_rows(play: Any, environment: type[Environment], split: str) -> None:
-    rows = list(environment.rows(split, 256, 0))
     assert list(environment.policies) == ["random", "rule", "oracle"]
-    rewards = {policy: await rewards_of(play, environment, policy, rows) for policy in environment.policies}
+    rewards = await rewards_of(play, environment, split)
     assert set(rewards["oracle"]) == {1.0}
-    for start in range(len(rows) - 63):
+    for start in range(max(1, len(rewards["oracle"]) - 63)):
         random, rule = (mean(rewards[policy][start : start + 64]) for policy in ("random", "rule"))
         assert 1.0 >= rule + GAP >= random + 2 * GAP
 
 
-@pytest.mark.parametrize("environment", ENVIRONMENTS)
+@pytest.mark.parametrize("environment", STATED)
 async def test_the_readme_states_what_the_policies_score(play: Any, environment: type[Environment]) -> None:
     readme = (DATASETS / environment.name / "README.md").read_text(encoding="utf-8")
     stated = dict(re.findall(r"^\| `(random|rule|oracle)` \| ([0-9.]+) \|", readme, flags=re.MULTILINE))
-    rows = list(environment.rows("eval", None, 0))
-    for policy in environment.policies:
-        measured = mean(await rewards_of(play, environment, policy, rows))
-        assert stated[policy] == f"{measured:.3f}"
+    assert SIZES[environment]["eval"] <= MOST_ROWS
+    for policy, rewards in (await rewards_of(play, environment, "eval")).items():
+        assert stated[policy] == f"{mean(rewards):.3f}"
 
 
 @pytest.mark.parametrize("environment", ENVIRONMENTS)
 async def test_two_episodes_of_one_row_share_nothing(Episode: Any, play: Any, environment: type[Environment]) -> None:
     row = next(environment.rows("train", 1, 0))
-    untouched = Episode(environment, row)
-    before = untouched.parts()
-    assert (await play(environment, row, "oracle")).reward() == 1.0
-    assert untouched.parts() == before
-    assert Episode(environment, row).parts() == before
+    async with settings_of(environment) as settings:
+        untouched = Episode(environment, row, **settings)
+        before = await untouched.parts()
+        assert await (await play(environment, row, "oracle", **settings)).reward() == 1.0
+        assert await untouched.parts() == before
+        assert await Episode(environment, row, **settings).parts() == before
 
 
 @pytest.mark.parametrize("environment", ENVIRONMENTS)

@@ -19,17 +19,17 @@ async def fill(episode: Any, *articles: str) -> None:
 async def test_exactly_the_budget_scores_1(Episode: Any) -> None:
     episode = Episode(Checkout, ROW)
     await fill(episode, "milk-1", "bread-2", "eggs-3")
-    assert episode.reward() == 0.0
+    assert await episode.reward() == 0.0
     result = await episode.call("pay")
     assert (result.text, result.done) == ("Paid 10.00 EUR.", True)
-    assert episode.reward() == 1.0
+    assert await episode.reward() == 1.0
 
 
 async def test_a_basket_below_the_budget_scores_its_share(Episode: Any) -> None:
     episode = Episode(Checkout, ROW)
     await fill(episode, "kale-4")
     await episode.call("pay")
-    assert episode.parts() == {"filled": pytest.approx(0.27), "exact": 0.0}
+    assert await episode.parts() == {"filled": pytest.approx(0.27), "exact": 0.0}
 
 
 async def test_too_much_or_nothing_cannot_be_paid_and_may_be_mended(Episode: Any) -> None:
@@ -39,13 +39,13 @@ async def test_too_much_or_nothing_cannot_be_paid_and_may_be_mended(Episode: Any
     result = await episode.call("pay")
     assert result.is_error
     assert result.text == "The basket costs 13.00 EUR, more than 10.00 EUR."
-    assert episode.reward() == 0.0
+    assert await episode.reward() == 0.0
     await episode.call("remove_item", sku="kale-4")
     await fill(episode, "milk-1", "eggs-3")
     shown = json.loads((await episode.call("view_basket")).text)
     assert shown == {"items": ["bread-2", "milk-1", "eggs-3"], "total": "10.00", "budget": "10.00"}
     await episode.call("pay")
-    assert episode.reward() == 1.0
+    assert await episode.reward() == 1.0
 
 
 @pytest.mark.parametrize("sku", ["", "milk", "MILK-1", "milk-1 ", "x" * 100_000, "__class__", "\x00"])

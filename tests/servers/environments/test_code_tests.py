@@ -14,10 +14,8 @@ from gymwire.servers.environments.problems import PROBLEMS, Problem
 from gymwire.servers.graders.code import Options, grade
 from gymwire.servers.graders.code_cases import tests_of as cases_in
 from gymwire.servers.graders.code_talk import Settings
-from gymwire.servers.rows import generated_lines
 from gymwire.servers.sandbox.pool import Pool
 
-from tests.servers.environments.test_bundled import DATASETS
 from tests.servers.sandbox.backends import pool_of
 
 OPTIONS = Options(settings=Settings(timeout_s=8.0, total_s=40.0))
@@ -40,13 +38,6 @@ async def test_references_pass_and_wrong_solutions_fail() -> None:
             assert len(set(problem.wrong) - {problem.source}) >= 3, problem.name
             reference, *wrong = await verdicts(problem, list(SHAPES)[at % len(SHAPES)], pool)
             assert reference and not any(wrong), (problem.name, reference, wrong)
-
-
-@pytest.mark.parametrize("split", ["train", "eval"])
-@pytest.mark.parametrize("environment", [CodeTests, MathPython])
-def test_datasets_are_what_the_generators_write(environment: type[CodeTests] | type[MathPython], split: str) -> None:
-    written = (DATASETS / environment.name / f"{split}.jsonl").read_bytes()
-    assert written == b"".join(generated_lines(environment, split))
 
 
 def test_problems_of_eval_are_in_no_row_of_train() -> None:

@@ -12,18 +12,18 @@ ROW = Row.of("", keys=["amber", "birch"], digits=[3, 7])
 
 async def test_only_the_whole_code_scores(Episode: Any) -> None:
     episode = Episode(Codebook, ROW)
-    assert episode.reward() == 0.0
+    assert await episode.reward() == 0.0
     assert (await episode.call("lookup", key="birch")).text == "7"
     assert (await episode.call("lookup", key="amber")).text == "3"
     assert (await episode.call("submit", first=3, second=7)).done
-    assert episode.parts() == {"code": 1.0, "shortcut": 0.0}
+    assert await episode.parts() == {"code": 1.0, "shortcut": 0.0}
 
 
 @pytest.mark.parametrize(("first", "second"), [(7, 3), (3, 3), (7, 7), (3, 8), (-3, 7), (10**9, 7)])
 async def test_anything_else_scores_nothing(Episode: Any, first: int, second: int) -> None:
     episode = Episode(Codebook, ROW)
     await episode.call("submit", first=first, second=second)
-    assert episode.reward() == 0.0
+    assert await episode.reward() == 0.0
 
 
 @pytest.mark.parametrize(("code", "reward"), [((3, 7), 1.0), ((3, 0), 0.68), ((0, 7), 0.68), ((7, 3), 0.0)])
@@ -31,7 +31,7 @@ async def test_the_shortcut_is_worth_what_it_is_set_to(Episode: Any, code: tuple
     episode = Episode(Codebook, ROW)
     episode.env.shortcut = 0.68
     await episode.call("submit", first=code[0], second=code[1])
-    assert episode.reward() == reward
+    assert await episode.reward() == reward
 
 
 @pytest.mark.parametrize("shortcut", [-0.1, 1.0, float("nan")])

@@ -22,27 +22,27 @@ ROW = Row.of(
 
 async def test_the_verdict_is_strict_and_evidence_counts_apart(Episode: Any) -> None:
     episode = Episode(Ledger, ROW)
-    assert episode.parts() == {"answer": 0.0, "evidence": 0.0}
+    assert await episode.parts() == {"answer": 0.0, "evidence": 0.0}
     await episode.call("lookup", entry="Menge Kaffee")
     await episode.call("lookup", entry="Löhne Köln")
-    assert episode.parts() == {"answer": 0.0, "evidence": 0.1}
+    assert await episode.parts() == {"answer": 0.0, "evidence": 0.1}
     await episode.call("lookup", entry="Preis Kaffee")
     assert (await episode.call("submit", amount=12.4)).done
-    assert episode.reward() == 1.0
+    assert await episode.reward() == 1.0
 
 
 @pytest.mark.parametrize("raw", ["12.40", "12.4", "1240e-2", "0.124E2"])
 async def test_the_right_amount_in_any_spelling_of_a_number(Episode: Any, raw: str) -> None:
     episode = Episode(Ledger, ROW)
     await episode.send("submit", f'{{"amount": {raw}}}')
-    assert episode.parts()["answer"] == 0.8
+    assert (await episode.parts())["answer"] == 0.8
 
 
 @pytest.mark.parametrize("raw", ["12", "12.41", "12.4000001", "-12.4", "1240", "1e308", "1e999", "NaN", "Infinity"])
 async def test_any_other_amount_is_wrong(Episode: Any, raw: str) -> None:
     episode = Episode(Ledger, ROW)
     await episode.send("submit", f'{{"amount": {raw}}}')
-    assert episode.parts()["answer"] == 0.0
+    assert (await episode.parts())["answer"] == 0.0
 
 
 @pytest.mark.parametrize("raw", ['"12.40"', "null", "true", "[12.4]", "12,4"])

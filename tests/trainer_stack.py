@@ -14,7 +14,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from tests.peers.venvs import PeerMissing, peer_env, peer_python
+from tests.peers.venvs import PeerMissing, beside_peer, peer_env
 
 ROOT = Path(__file__).parent.parent
 #: What runs the tests, and the tracker that one of them reads.
@@ -36,10 +36,7 @@ def main(arguments: Sequence[str]) -> int:
 
 def stack_python() -> Path:
     """The stack's interpreter, this clone installed into it. Raises `PeerMissing`, or `CalledProcessError` of pip."""
-    python = peer_python("trainer_cpu")
-    install = [str(python), "-m", "pip", "install", "--no-input", "--quiet", "-e", str(ROOT), *RUNNER]
-    subprocess.run(install, env=peer_env(python), cwd=ROOT, check=True)
-    return python
+    return beside_peer("trainer_cpu", *RUNNER)
 
 
 if __name__ == "__main__":

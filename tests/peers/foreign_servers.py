@@ -52,14 +52,18 @@ def upstream_nemo_gym(name: str, folder: Path) -> Iterator[Foreign]:
 def openenv_template(folder: Path) -> Iterator[Foreign]:
     """What `openenv init` of 0.10.0 writes: a step environment that echoes."""
     python, port = required(peer_python, "openenv"), free_port()
-    env = peer_env(python)
-    init: list[str | Path] = [python.parent / "openenv", "init", "parrot", "--output-dir", folder]
-    status, output = finished(init, folder / "init.log", env, folder, timeout_s=60)
-    assert status == 0, output
-    home = next(place.parent for place in folder.rglob("openenv.yaml"))
+    env, home = peer_env(python), written_by_openenv(python, folder)
     command: list[str | Path] = [python, "-m", "uvicorn", "server.app:app", "--host", LOOPBACK, "--port", str(port)]
     with _answering(command, f"http://{LOOPBACK}:{port}", folder / "parrot.log", env, home, "/schema") as foreign:
         yield foreign
+
+
+def written_by_openenv(python: Path, folder: Path) -> Path:
+    """The folder of the environment that `openenv init parrot` writes."""
+    init: list[str | Path] = [python.parent / "openenv", "init", "parrot", "--output-dir", folder]
+    status, output = finished(init, folder / "init.log", peer_env(python), folder, timeout_s=60)
+    assert status == 0, output
+    return next(place.parent for place in folder.rglob("openenv.yaml"))
 
 
 def everything_command() -> list[str]:

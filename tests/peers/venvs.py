@@ -27,6 +27,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
+ROOT = Path(__file__).parents[2]
 REQUIREMENTS = Path(__file__).parent / "requirements"
 INSTALL_TIMEOUT_S = 1800
 NODE_MAJOR = 22
@@ -51,6 +52,7 @@ class Peer:
 
 PEERS = {
     "openenv": Peer("openenv.txt", ("3.11", "3.12", "3.13")),
+    "openenv_core": Peer("openenv_core.txt", ("3.11", "3.12", "3.13")),
     "verifiers": Peer("verifiers.txt", ("3.11", "3.12", "3.13")),
     # It declares a later 3.13 patch release than it needs.
     "nemo_gym_0_7": Peer("nemo_gym_0_7.txt", ("3.13",), ("--ignore-requires-python",)),
@@ -72,6 +74,17 @@ def peer_python(name: str) -> Path:
     requirements = (REQUIREMENTS / peer.requirements).read_text()
     key = _digest(requirements, version, sys.platform, *peer.pip_options, *peer.unwanted)
     return _made_once(f"{name}-{key}", lambda folder: _make_venv(folder, python, peer)) / "bin" / "python"
+
+
+def beside_peer(name: str, *more: str) -> Path:
+    """The interpreter of a peer's environment that holds this clone as well, installed anew each time.
+
+    Raises `PeerMissing`, or `CalledProcessError` of pip.
+    """
+    python = peer_python(name)
+    install = [str(python), "-m", "pip", "install", "--no-input", "--quiet", "-e", str(ROOT), *more]
+    subprocess.run(install, env=peer_env(python), cwd=ROOT, check=True)
+    return python
 
 
 def peer_env(python: Path) -> dict[str, str]:

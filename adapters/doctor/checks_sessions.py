@@ -1,0 +1,138 @@
+"""Checks of what a session is: begun, repeated, verified, closed, unknown."""
+
+from __future__ import annotations
+
+import secrets
+
+from .findings import Broken, NotApplicable
+from .patient import Patient, differing
+from .wire import Episode, Kind
+
+_ENDED = frozenset((Kind.REFUSED, Kind.POLICY))
+
+
+async def seed_idempotent(at: Patient) -> str:
+    if not at.wire.takes_ids:
+        raise NotApplicable("a seed cannot be named by its caller on this wire of this server")
+    name = secrets.token_hex(8)
+    first = await at.seed(name=name)
+    second = await at.seed(name=name)
+    script = at.survey.script
+    for place, tool in enumerate(script):
+        said = await (first, second)[place % 2].call(tool, at.arguments(tool, 0))
+        alone = (await at.alone(0)).answers[place]
+        if tool not in at.survey.shaky and (said.kind, said.text) != alone[1:3]:
+            raise Broken("the repeated seed began another session", second.first.exchange, said.exchange)
+    graded = await second.verify(at.answer(0))
+    repeated = await first.verify(at.answer(0))
+    if graded.verdict != repeated.verdict or not graded.scores:
+        raise Broken("the two seeds were verified apart", graded.said.exchange, repeated.said.exchange)
+    return "two seeds under one id were one session"
+
+
+async def call_idempotent(at: Patient) -> str:
+    if not at.wire.takes_ids:
+        raise NotApplicable("calls carry no idempotency key on this wire of this server")
+    if not at.survey.script:
+        raise NotApplicable("there is no tool to call")
+    trace = await at.play(await at.seed(), 0, key=secrets.token_hex(4))
+    alone = await at.alone(0)
+    if trace.without(at.survey.shaky) != alone.without(at.survey.shaky):
+        raise Broken(f"repeated calls were carried out twice: {differing(alone, trace)}", *trace.evidence[-2:])
+    return f"{len(trace.answers)} calls, each sent twice, acted once"
+
+
+async def verify_idempotent(at: Patient) -> str:
+    episode, graded = await at.verified()
+    repeated = await episode.verify(at.answer(0))
+    if repeated.verdict != graded.verdict:
+        raise Broken("the same verify was answered differently", graded.said.exchange, repeated.said.exchange)
+    return f"twice the same verdict: {graded.reward!r}"
+
+
+async def verify_final(at: Patient) -> str:
+    episode, graded = await at.verified()
+    for other in ("", at.answer(1)):
+        repeated = await episode.verify(other)
+        if repeated.said.kind is Kind.OK and not repeated.masked and repeated.verdict != graded.verdict:
+            raise Broken("another answer changed the verdict", graded.said.exchange, repeated.said.exchange)
+    return "no other answer changed it"
+
+
+async def ends_with_verify(at: Patient) -> str:
+    if not at.survey.script:
+        raise NotApplicable("there is no tool to call")
+    episode, graded = await at.verified()
+    for name in dict.fromkeys(at.survey.script):
+        said = await episode.call(name, at.arguments(name, 1))
+        if said.kind is Kind.OK and not said.done:
+            raise Broken(f"{name} was carried out after verify", graded.said.exchange, said.exchange)
+        if said.kind is Kind.BROKEN:
+            raise Broken(f"{name} after verify broke the server", said.exchange)
+    repeated = await episode.verify(at.answer(0))
+    if repeated.verdict != graded.verdict:
+        raise Broken("calls after verify changed the verdict", graded.said.exchange, repeated.said.exchange)
+    return "calls after verify were refused, and the verdict stayed"
+
+
+async def unknown_handle(at: Patient) -> str:
+    names = list(dict.fromkeys((*at.survey.script, *at.survey.ending)))[:1]
+    tried = 0
+    for why, episode in await at.wire.lost(at.task):
+        for name in names:
+            tried += 1
+            said = await episode.call(name, at.arguments(name, 0))
+            if said.kind is Kind.OK:
+                raise Broken(f"a call {why} was carried out", said.exchange)
+            if said.kind is Kind.BROKEN:
+                raise Broken(f"a call {why} broke the server", said.exchange)
+        if at.wire.verifies:
+            tried += 1
+            graded = await episode.verify(at.answer(0))
+            if graded.scores:
+                raise Broken(f"verify {why} was scored {graded.reward!r}", graded.said.exchange)
+    if not tried:
+        raise NotApplicable("there is no tool to call, and no verify")
+    return f"{tried} requests without a session were refused"
+
+
+async def close(at: Patient) -> str:
+    if not at.wire.closes:
+        raise NotApplicable("a session cannot be given back on this wire of this server")
+    episode = await at.seed()
+    for name in at.survey.script[:1]:
+        await episode.call(name, at.arguments(name, 0))
+    said = await episode.close()
+    if said is not None and said.kind is not Kind.OK:
+        raise Broken("closing was refused", said.exchange)
+    for name in at.survey.script[:1]:
+        after = await episode.call(name, at.arguments(name, 0))
+        if after.kind is Kind.OK:
+            raise Broken("a call after close was carried out", after.exchange)
+    await _closed_verify(at, episode)
+    again = await episode.close()
+    if again is not None and again.kind is not Kind.OK:
+        raise Broken("closing again was refused", again.exchange)
+    return "gone after close; closing again succeeds"
+
+
+async def _closed_verify(at: Patient, episode: Episode) -> None:
+    if at.wire.verifies:
+        graded = await episode.verify(at.answer(0))
+        if graded.scores:
+            raise Broken("a closed session was scored", graded.said.exchange)
+
+
+async def control_hidden(at: Patient) -> str:
+    episode = await at.seed()
+    calls = await at.wire.control_calls(episode)
+    for name, said in calls:
+        if said.kind is Kind.OK:
+            raise Broken(f"the control call {name!r} is open to whatever a policy emits", said.exchange)
+        if said.kind is Kind.BROKEN:
+            raise Broken(f"{name!r}, as a policy might emit it, broke the server", said.exchange)
+    trace = await at.play(episode, 0)
+    alone = await at.alone(0)
+    if trace.without(at.survey.shaky) != alone.without(at.survey.shaky):
+        raise Broken(f"refused control calls changed the episode: {differing(alone, trace)}", calls[-1][1].exchange)
+    return f"{len(calls)} control calls were refused, and changed nothing"

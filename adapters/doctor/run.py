@@ -1,0 +1,125 @@
+"""One examination: every promise in turn, each within the time that is left, and every session closed after it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from time import perf_counter
+
+from . import checks_answers, checks_gym, checks_limits, checks_sessions, checks_tasks
+from .findings import Broken, Exchange, Finding, NotApplicable, Verdict
+from .patient import Patient
+from .promises import PROMISES, Promise
+from .wire import SeedRefused
+
+logger = logging.getLogger("gymwire.doctor")
+Check = Callable[[Patient], Awaitable[str]]
+Watcher = Callable[[Promise], None]
+
+CHECKS: dict[str, Check] = {
+    "shapes": checks_answers.shapes,
+    "cookie-kept": checks_gym.cookie_kept,
+    "cookie-repeated": checks_gym.cookie_repeated,
+    "own-cookie": checks_gym.own_cookie,
+    "isolated": checks_tasks.isolated,
+    "same-task": checks_tasks.same_task,
+    "repeatable": checks_tasks.repeatable,
+    "seed-idempotent": checks_sessions.seed_idempotent,
+    "call-idempotent": checks_sessions.call_idempotent,
+    "typed-sessions": checks_gym.typed_sessions,
+    "reward": checks_answers.reward,
+    "verify-echo": checks_gym.verify_echo,
+    "verify-idempotent": checks_sessions.verify_idempotent,
+    "verify-final": checks_sessions.verify_final,
+    "ends-with-verify": checks_sessions.ends_with_verify,
+    "unknown-handle": checks_sessions.unknown_handle,
+    "close": checks_sessions.close,
+    "capacity": checks_limits.capacity,
+    "abandoned": checks_limits.abandoned,
+    "control-hidden": checks_sessions.control_hidden,
+    "no-leaks": checks_answers.no_leaks,
+    "masked": checks_answers.masked,
+    "bad-arguments": checks_answers.bad_arguments,
+    "malformed": checks_answers.malformed,
+    "tool-names": checks_answers.tool_names,
+    "tool-descriptions": checks_answers.tool_descriptions,
+    "tool-schemas": checks_answers.tool_schemas,
+    "latency": checks_tasks.latency,
+    "token": checks_answers.token,
+    "no-tracebacks": checks_answers.no_tracebacks,
+}
+
+
+class CannotExamine(Exception):
+    """No episode begins at all: nothing can be said of the server. One sentence."""
+
+
+async def examine(at: Patient, watch: Watcher = lambda promise: None) -> list[Finding]:
+    """Every chosen promise, in order. Raises `CannotExamine`."""
+    await _first_look(at)
+    findings = []
+    for name in chosen(at):
+        promise = PROMISES[name]
+        watch(promise)
+        findings.append(await _judge(at, promise))
+    return findings
+
+
+def chosen(at: Patient) -> list[str]:
+    options = at.options
+    return [
+        name
+        for name, promise in PROMISES.items()
+        if name in CHECKS
+        and at.wire.name in promise.wires
+        and name not in options.skip
+        and (not options.only or name in options.only)
+    ]
+
+
+async def _first_look(at: Patient) -> None:
+    try:
+        async with asyncio.timeout(at.options.seconds):
+            await at.look()
+    except SeedRefused as refused:
+        raise CannotExamine(f"no episode begins: {refused.said.exchange.answer}") from None
+    except Broken as broken:
+        raise CannotExamine(f"an episode cannot be begun twice: {broken.reason}") from None
+    except TimeoutError:
+        raise CannotExamine(f"the first episode did not end within {at.options.seconds:g} s") from None
+    finally:
+        await at.wire.close_all()
+
+
+async def _judge(at: Patient, promise: Promise) -> Finding:
+    started = perf_counter()
+    verdict, reason, evidence = await _verdict(at, promise)
+    try:
+        await at.wire.close_all()
+    except Exception as error:  # the boundary of a probe: what it leaves behind must be known
+        verdict, reason = Verdict.ERROR, f"closing its sessions broke: {type(error).__name__}: {error}"
+    return Finding(promise, verdict, reason, evidence, perf_counter() - started)
+
+
+async def _verdict(at: Patient, promise: Promise) -> tuple[Verdict, str, tuple[Exchange, ...]]:
+    left_s = at.seconds_left
+    if left_s <= 0:
+        return Verdict.NOT_APPLICABLE, f"the {at.options.seconds:g} s were over: --seconds", ()
+    timer = asyncio.timeout(left_s)
+    try:
+        async with timer:
+            return Verdict.PASS, await CHECKS[promise.name](at), ()
+    except NotApplicable as reason:
+        return Verdict.NOT_APPLICABLE, str(reason), ()
+    except Broken as broken:
+        return Verdict.FAIL, broken.reason, broken.evidence
+    except Exception as error:  # the boundary of a probe: a broken one must never look like a kept promise
+        if timer.expired():
+            return Verdict.NOT_APPLICABLE, f"not done within the {at.options.seconds:g} s: --seconds", ()
+        logger.debug("the probe of %s broke", promise.name, exc_info=error)
+        return Verdict.ERROR, f"the probe broke: {type(error).__name__}: {error}", ()
+
+
+def is_well(findings: Sequence[Finding]) -> bool:
+    return not any(finding.is_bad for finding in findings)

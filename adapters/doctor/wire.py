@@ -1,0 +1,219 @@
+"""A wire as the doctor uses it: raw requests, and their answers read no further than the protocol goes."""
+
+from __future__ import annotations
+
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from time import perf_counter
+from typing import Any, ClassVar, Self
+
+from yarl import URL
+
+from ...servers.types import Json, Message, Row, Stage, Tool
+from ..endpoint import EnvironmentInfo
+from ..patience import Undelivered
+from ..pool import Pool, Reply
+from ..session import SessionFailed
+from .findings import Exchange
+
+#: Seconds for one answer; a server that takes longer is taken for one that does not answer.
+ANSWER_TIMEOUT_S = 20.0
+
+
+class Kind(StrEnum):
+    OK = "ok"
+    POLICY = "policy error"  # what the policy did wrong
+    REFUSED = "refused"  # no such session, or it is over
+    FULL = "full"
+    BROKEN = "broken"  # the server's failure, or no answer at all
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """One answer. `text` is what a policy would read, `body` the decoded JSON where there is some."""
+
+    kind: Kind
+    text: str
+    body: Any
+    exchange: Exchange
+    seconds: float = 0.0
+    done: bool = False
+    status: int = 0
+    reward: Any = None  # of an OpenEnv step
+    retry_after: str = ""
+    cookies: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Graded:
+    """The answer to a verify: a reward as it was sent, or marked as a failure in some form."""
+
+    said: Said
+    reward: Any = None
+    masked: bool = False
+    components: Any = None
+
+    @property
+    def scores(self) -> bool:
+        return self.said.kind is Kind.OK and not self.masked and self.reward is not None
+
+    @property
+    def verdict(self) -> Any:
+        """What two verifies of one session must agree on."""
+        return (self.said.kind, self.masked, self.reward, self.components)
+
+
+class SeedRefused(Exception):
+    """No episode began."""
+
+    def __init__(self, said: Said) -> None:
+        super().__init__(said.text)
+        self.said = said
+
+
+@dataclass(frozen=True, slots=True)
+class RawTask:
+    """What is seeded: a whole row, or a place; and a seed where the server takes one."""
+
+    row: Row | None = None
+    split: str | None = None
+    index: int | None = None
+    seed: int | None = None
+
+    def asked(self) -> Json:
+        """As gymwire's servers take it."""
+        wanted: Json = {"split": self.split, "index": self.index, "seed": self.seed}
+        if self.row is not None:
+            wanted["row"] = self.row.to_json()
+        return {key: value for key, value in wanted.items() if value is not None}
+
+
+class Episode(ABC):
+    """One raw episode."""
+
+    first: Said
+    prompt: Sequence[Message] = ()
+    tools: Sequence[Tool] = ()
+
+    @abstractmethod
+    async def call(self, name: str, arguments: Json, key: str = "") -> Said: ...
+
+    @abstractmethod
+    async def verify(self, answer: str) -> Graded: ...
+
+    @abstractmethod
+    async def close(self) -> Said | None:
+        """Give it back; None where the wire has no way to."""
+
+
+@dataclass
+class Place:
+    """Where the server is, and what it said of itself."""
+
+    url: URL
+    pool: Pool
+    ours: bool
+    info: EnvironmentInfo
+    limits: Mapping[str, Any] = field(default_factory=dict)
+    trainer: str = "gymwire"
+    has_token: bool = False
+
+
+class RawWire(ABC):
+    """One wire of one server."""
+
+    name: ClassVar[str]
+    #: Whether the wire of this server has a verify.
+    verifies: bool = True
+    #: Whether a seed can be named by its caller, and a call by a key.
+    takes_ids: bool = False
+    #: Whether a session can be given back.
+    closes: bool = True
+
+    def __init__(self, place: Place) -> None:
+        self.place = place
+        self.answers: list[Said] = []  # for what is looked for in every answer
+        self._open: list[Episode] = []
+
+    @abstractmethod
+    async def seed(self, task: RawTask, name: str = "") -> Episode:
+        """Begin an episode, under a name of ours where the wire takes one. Raises `SeedRefused`."""
+
+    @abstractmethod
+    async def lost(self, task: RawTask) -> list[tuple[str, Episode]]:
+        """Episodes that the server knows nothing of: without a handle, with a forged and with a damaged one."""
+
+    @abstractmethod
+    async def control_calls(self, episode: Episode) -> list[tuple[str, Said]]:
+        """Control calls as a policy would make them, by name."""
+
+    @abstractmethod
+    async def malformed(self, episode: Episode) -> list[tuple[str, Said]]:
+        """Requests that are no proper messages."""
+
+    @abstractmethod
+    def without_token(self) -> Self:
+        """The same wire as somebody without the token reaches it."""
+
+    # ---- forms: what is wrong with an answer, in words
+
+    @abstractmethod
+    def form_of_seed(self, episode: Episode) -> list[str]: ...
+
+    @abstractmethod
+    def form_of_call(self, said: Said) -> list[str]: ...
+
+    @abstractmethod
+    def form_of_verify(self, graded: Graded) -> list[str]: ...
+
+    @abstractmethod
+    def form_of_full(self, said: Said) -> str:
+        """What is wrong with how a full server refuses a seed; empty where nothing is."""
+
+    def own_part(self, graded: Graded) -> Any:
+        """What the server itself said in a verify's answer: without what it must repeat."""
+        return graded.said.body if graded.said.body is not None else graded.said.text
+
+    # ---- what was opened and answered
+
+    def noted(self, said: Said) -> Said:
+        if len(self.answers) < 20_000:
+            self.answers.append(said)
+        return said
+
+    def began(self, episode: Episode) -> Episode:
+        self._open.append(episode)
+        return episode
+
+    async def close_all(self) -> None:
+        """Close what is open; whatever was closed before stays so."""
+        left, self._open = self._open, []
+        for episode in left:
+            await episode.close()
+
+    # ---- requests
+
+    async def post(self, url: URL, body: bytes, headers: Mapping[str, str]) -> tuple[Reply | None, str, float]:
+        """The reply and its seconds, or None and why there is none."""
+        started = perf_counter()
+        try:
+            reply = await self.place.pool.post(url, body, headers, ANSWER_TIMEOUT_S, Stage.CALL)
+        except (Undelivered, SessionFailed) as error:
+            return None, str(error), perf_counter() - started
+        return reply, "", perf_counter() - started
+
+
+def decoded(text: str | bytes) -> Any:
+    """JSON as Python reads it (NaN too), or None."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+
+
+def shown(method: str, url: URL, body: bytes | str) -> str:
+    text = body.decode("utf-8", "replace") if isinstance(body, bytes) else body
+    return f"{method} {url.path} {text}"

@@ -42,7 +42,10 @@ class Running:
 
 @contextmanager
 def serving(log: Path, *arguments: str, port: int | None = None, command: str = "serve") -> Iterator[Running]:
-    """`gymwire serve ARGUMENTS` (or another `command`) until the block ends; afterwards it must have exited by SIGTERM, without a trace."""
+    """`gymwire serve ARGUMENTS` (or another `command`) until the block ends.
+
+    Afterwards it must have exited by SIGTERM, without a trace.
+    """
     port = port or free_port()
     words = [sys.executable, "-m", "gymwire.servers.cli", command, *arguments, "--port", str(port)]
     with log.open("wb") as output:

@@ -7,6 +7,7 @@ The expected answer is a letter, or the text of exactly one option.
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Mapping, Sequence
 from string import ascii_uppercase
 from typing import Any
@@ -18,12 +19,19 @@ from .registry import grader
 Options = Mapping[str, str] | Sequence[Any]
 
 #: What may stand around a letter in a box: `\text{B}`, `(B)`, `B.`, `B: the option`.
-_DRESSED = re.compile(r"\\(?:text|textbf|mathrm|mathbf)\s*\{([^{}]*)\}")
-_LETTER = re.compile(r"[\s(\[*$]*([A-Za-z])[\s)\]*$.]*")
-_LETTER_THEN = re.compile(r"[\s(\[*$]*([A-Za-z])\s*[).:\]*]+\s*(.*)", re.DOTALL)
-_ALONE = re.compile(r"(?:^|(?<=[\s(\[*\"':]))([A-Z])(?=[\s)\]*\"'.,:;!?]|$)")
-#: "A" and "I" are words, too: there a bracket, a mark or the end of the text must say that a letter is meant.
+_DRESSED = re.compile(r"\\(?:text|math)[a-z]{0,6}\s*\{([^{}]*)\}|\\([()])")
+_LETTER = re.compile(r"[\s(\[*$`<]*([A-Za-z])[\s)\]*$`>.;]*")
+_LETTER_THEN = re.compile(r"[\s(\[*$`<]*([A-Za-z])\s*[).:\]*>]+\s*(.*)", re.DOTALL)
+_ALONE = re.compile(r"(?<![\w'\u2019\\-])([A-Z])(?![\w'\u2019+#-])")
+#: Between two letters it says that neither is the answer alone: `A or B`, `A, B`, `A/B`.
+_JOINED = re.compile(r"[\s)\]*`$]{0,4}(?:[,/&|;]|or|and|and/or)?[\s(\[*`$]{0,4}")
+_DENIED = re.compile(r"\b(?:not|nor|neither|never|than|n't)[\s(\[*\"'`$]{0,4}$", re.IGNORECASE)
+#: "A" and "I" are words, too: there a bracket, a mark, such a word or the end of the text must say that a letter is
+#: meant.
 _WORDS = frozenset("AI")
+_REASONS = re.compile(r" (?:because|since|as|is|was|due|for|so|and|or|but|not|[B-Z])\b")
+#: How far around a letter is looked.
+NEAR = 24
 
 
 def read_options(options: Options | None) -> dict[str, str]:
@@ -64,7 +72,7 @@ def check_choice(expected_answer: str, options: Options | None = None) -> None:
 @grader(check=check_choice)
 def boxed_choice(completion: str, expected_answer: str, options: Options | None = None) -> bool:
     r"""Whether the last `\boxed{}` holds the right letter (`\text{B}`, `(B)` and `B.` too) and nothing else."""
-    inside = extract.boxed(extract.spoken(completion))
+    inside = extract.boxed(_plain(extract.spoken(completion)))
     if not inside:
         return False
     return _letter_in(inside) == expected_letter(expected_answer, options)
@@ -73,26 +81,51 @@ def boxed_choice(completion: str, expected_answer: str, options: Options | None 
 @grader(check=check_choice)
 def choice(completion: str, expected_answer: str, options: Options | None = None) -> bool:
     r"""Whether the answer is the right option: its letter or its text in the last `\boxed{}` or after the last
-    "Answer:"; else the whole of what was said; else the last letter of an option that stands alone."""
+    "Answer:"; else the whole of what was said. Else, after a mark the first letter of an option that stands alone,
+    unless it is denied ("not A but B"); without one the last such letter. Several joined letters ("A or B") are no
+    answer."""
     letters = read_options(options)
     return _chosen(completion, letters) == expected_letter(expected_answer, options)
 
 
 def _chosen(completion: str, letters: Mapping[str, str]) -> str | None:
-    found = extract.final(completion)
-    text = extract.spoken(completion).strip() if found is None else found
+    spoken = _plain(extract.spoken(completion))
+    found = extract.final(spoken)
+    text = spoken.strip() if found is None else found
     option = _option(text, letters)
-    if option is not None or extract.boxed(extract.spoken(completion)) is not None:
+    if option is not None or extract.boxed(spoken) is not None:
         return option
     alone = [match for match in _ALONE.finditer(text) if match[1] in letters and _is_letter(text, match)]
-    return alone[-1][1] if alone else None
+    if found is None:
+        return None if _all_joined(text, alone) else alone[-1][1] if alone else None
+    meant = [match for match in alone if not _DENIED.search(text[max(0, match.start() - NEAR) : match.start()])]
+    return None if not meant or _joined(text, *meant[:2]) else meant[0][1]
+
+
+def _all_joined(text: str, alone: Sequence[re.Match[str]]) -> bool:
+    """Whether the text is a list of letters, and nothing else."""
+    if len(alone) < 2 or _LETTER.match(text) is None:
+        return False
+    ends = not text[alone[-1].end() :].strip(" \n.!?)]*`$")
+    return ends and all(_joined(text, *pair) for pair in zip(alone, alone[1:], strict=False))
+
+
+def _joined(text: str, first: re.Match[str], second: re.Match[str] | None = None) -> bool:
+    """Whether a letter is named in one breath with the next, which is another one."""
+    if second is None or second[1] == first[1] or second.start() - first.end() > NEAR:
+        return False
+    return _JOINED.fullmatch(text[first.end() : second.start()].lower()) is not None
 
 
 def _is_letter(text: str, match: re.Match[str]) -> bool:
     """Whether a capital stands for an option, and is not the word A or I."""
-    after = text[match.end() : match.end() + 1]
+    after = text[match.end() : match.end() + NEAR]
+    before = text[max(0, match.start() - NEAR) : match.start()].rstrip().casefold()
     return (
-        match[1] not in _WORDS or after != " " or text[: match.start()].rstrip().casefold().endswith(("option", "is"))
+        match[1] not in _WORDS
+        or not after.startswith(" ")
+        or before.endswith(("option", "is"))
+        or _REASONS.match(after) is not None
     )
 
 
@@ -104,7 +137,7 @@ def _option(text: str, letters: Mapping[str, str]) -> str | None:
     same = [key for key, option in letters.items() if option and _folded(option) == _folded(text)]
     if len(same) == 1:
         return same[0]
-    both = _LETTER_THEN.fullmatch(_DRESSED.sub(r"\1", text))
+    both = _LETTER_THEN.fullmatch(_undressed(text))
     if both is not None and both[1].upper() in letters and "\n" not in both[2]:
         said, option = _folded(both[2]), _folded(letters[both[1].upper()])
         return both[1].upper() if not option or said == option else None
@@ -112,9 +145,18 @@ def _option(text: str, letters: Mapping[str, str]) -> str | None:
 
 
 def _letter_in(text: str) -> str | None:
-    found = _LETTER.fullmatch(_DRESSED.sub(r"\1", text))
+    found = _LETTER.fullmatch(_undressed(text))
     return None if found is None else found[1].upper()
 
 
+def _undressed(text: str) -> str:
+    return _DRESSED.sub(lambda match: match[1] or match[2] or "", text)
+
+
+def _plain(text: str) -> str:
+    """Full-width letters and marks as ordinary ones."""
+    return unicodedata.normalize("NFKC", text)
+
+
 def _folded(text: str) -> str:
-    return " ".join(_DRESSED.sub(r"\1", text).split()).casefold().rstrip(".")
+    return " ".join(_plain(_undressed(text)).split()).casefold().rstrip(".")

@@ -3,7 +3,8 @@ r"""Where a policy's final answer stands in what it wrote: one rule, the same fo
 1. Reasoning goes first: only what follows the last `</think>` counts; a `<think>` that is never closed leaves nothing.
 2. The last `\boxed{...}` (or `\fbox{...}`), wherever others stand. Where the last one is not complete, there is no
    answer: an earlier box is not what the policy ended with.
-3. Else what follows the last "Answer:" or "####", to the end of its line; else what follows the last "answer is".
+3. Else what follows the last "Answer:" or "####", to the end of its line; else what follows the last "answer is". A
+   "####" that further lines follow is a heading, and counts only where there is no other mark.
 
 What a grader takes where there is neither, it says itself.
 """
@@ -13,10 +14,10 @@ from __future__ import annotations
 import re
 
 _BOX = re.compile(r"\\(?:boxed|fbox)(?![A-Za-z])\s*")
-_MARKS = (
-    re.compile(r"(?:\banswer\s*\*{0,2}\s*[:\uff1a=]|####)[ \t*_]*", re.IGNORECASE),
-    re.compile(r"\banswer\s+is\b\s*:?[ \t*_]*", re.IGNORECASE),
-)
+#: White space is bounded: a policy can write more of it than a search that tries every split has time for.
+_SAID = re.compile(r"\banswer\s{0,9}\*{0,2}\s{0,9}[:\uff1a=][ \t*]*", re.IGNORECASE)
+_HASHES = re.compile(r"####[ \t*]*")
+_IS = re.compile(r"\banswer\s{1,9}is\b\s*:?[ \t*]*", re.IGNORECASE)
 #: A longer text after a mark is prose, not an answer.
 MAX_MARKED_CHARACTERS = 2_000
 
@@ -61,12 +62,22 @@ def _closing(text: str, start: int) -> int | None:
 
 def marked(text: str) -> str | None:
     """What follows the last mark, or None where there is none."""
-    for pattern in _MARKS:
-        ends = [mark.end() for mark in pattern.finditer(text)]
-        if ends:
-            rest = text[ends[-1] : ends[-1] + MAX_MARKED_CHARACTERS].lstrip()
-            return rest.partition("\n")[0].strip().strip("*_").strip()
-    return None
+    said, hashes, phrased = (_last_end(pattern, text) for pattern in (_SAID, _HASHES, _IS))
+    if hashes > said and "\n" in text[hashes:].strip():  # a heading
+        hashes = 0 if said or phrased else hashes
+    end = max(said, hashes) or phrased
+    if not end:
+        return None
+    rest = text[end : end + MAX_MARKED_CHARACTERS].lstrip()
+    return rest.partition("\n")[0].strip().strip("*").strip()
+
+
+def _last_end(pattern: re.Pattern[str], text: str) -> int:
+    """Where the last match ends; 0 where there is none."""
+    end = 0
+    for match in pattern.finditer(text):
+        end = match.end()
+    return end
 
 
 def final(completion: str) -> str | None:

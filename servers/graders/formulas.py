@@ -29,9 +29,11 @@ _FUNCTIONS = re.compile(r"(?:sin|cos|tan|cot|sec|csc|log|ln|exp|sqrt|pi|infty|fr
 #: `x = 5`, but not `y = 3 - x`, which is an equation.
 _NAMED = re.compile(r"[A-Za-z]\s*=\s*(?=(?:\\[A-Za-z]+|[^=A-Za-z])+$)")
 _WORD = re.compile(r"(?<![A-Za-z\\])(?:[A-Za-z]{3,}|(?:so|is|it|to|of|we|as|by|be|at|if|on|no|my)\b)")
+#: Digits are taken whole (`++`), and a comma before a digit ends no number: `1,234` is one, and `1,2` none.
 _LONELY = re.compile(
-    r"(?<![^\s$*_=:(\[\u2248~])(?P<number>[-+\u2212]?\\?\$?(?:[0-9]{1,3}(?:,[0-9]{3})+|[0-9]+)?(?:\.?[0-9]+)"
-    r"(?:/[0-9]+)?\s?\\?%?)(?=[\s$*_).,;:!?\]]|$)"
+    r"(?<![^\s$*_=:(\[\u2248~])(?P<number>[-+\u2212]?\\?\$?"
+    r"(?:(?:[0-9]{1,3}(?:,[0-9]{3})+(?![0-9])|[0-9]++)(?:\.[0-9]++)?|\.[0-9]++)"
+    r"(?:/[0-9]++)?\s?\\?%?)(?=[\s$*_).;:!?\]]|,(?![0-9])|$)"
 )
 
 

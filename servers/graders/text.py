@@ -20,7 +20,12 @@ References = str | int | float | Sequence[str | int | float]
 #: Of a compiled pattern's program: a pattern that repeats repetitions is refused instead of filling the memory.
 PATTERN_MEMORY_BYTES = 8 << 20
 _ARTICLES = plain_re.compile(r"\b(a|an|the)\b")
-_PUNCTUATION = str.maketrans("", "", string.punctuation)
+#: A point before a digit, and the minus of a number, are no punctuation: 3.5 is not 35, and -5 not 5.
+_MARK = plain_re.compile(r"(?P<number>(?<![^\W\d])\.(?=\d)|(?<![\w.)])[-−](?=\.?\d))|[^\w\s]|_")
+#: LaTeX's way to set a whole answer as text.
+_SET = plain_re.compile(r"\\(?:text|math)[a-z]{0,6}\s{0,9}\{([^{}]*)\}")
+#: Whole numbers that a float holds exactly.
+LARGEST_WHOLE = 2.0**53
 
 
 def references(expected_answer: References) -> list[str]:
@@ -31,13 +36,23 @@ def references(expected_answer: References) -> list[str]:
     for value in several:
         if isinstance(value, bool) or not isinstance(value, str | int | float):
             raise RowError(f"an expected answer is a text or a number, got {value!r:.60}")
-    return [str(value) for value in several]
+        if isinstance(value, str) and not value.strip():
+            raise RowError("an expected answer is empty")
+    return [text for value in several for text in _written(value)]
+
+
+def _written(value: str | int | float) -> list[str]:
+    """A number as it may be written: a table's column of floats has 5.0 where 5 is meant."""
+    whole = isinstance(value, float) and value.is_integer() and abs(value) < LARGEST_WHOLE
+    return [str(value), str(int(value))] if whole else [str(value)]
 
 
 def answered(completion: str) -> str:
     r"""The answer in the last `\\boxed{}` or after the last "Answer:", else all that was said."""
     found = extract.final(completion)
-    return (extract.spoken(completion) if found is None else found).strip()
+    text = (extract.spoken(completion) if found is None else found).strip()
+    whole = _SET.fullmatch(text)
+    return whole[1].strip() if whole else text
 
 
 def check_references(expected_answer: References) -> None:
@@ -46,9 +61,16 @@ def check_references(expected_answer: References) -> None:
 
 @grader(check=check_references)
 def exact(completion: str, expected_answer: References, ignore_case: bool = False) -> bool:
-    """Whether the answer is one of the expected texts, but for white space at its ends (and case, if asked for)."""
-    wanted = [_shape(text, ignore_case) for text in references(expected_answer)]
-    return _shape(answered(completion), ignore_case) in wanted
+    r"""Whether the answer is one of the expected texts, but for white space at its ends (and case, if asked for).
+    `\\text{}` around all of it does not count, and after "Answer:" the full stop of the sentence does not."""
+    wanted = {_shape(text, ignore_case) for text in references(expected_answer)}
+    said = _shape(answered(completion), ignore_case)
+    return said in wanted or (said.removesuffix(".") in wanted and _is_marked(completion))
+
+
+def _is_marked(completion: str) -> bool:
+    text = extract.spoken(completion)
+    return extract.boxed(text) is None and extract.marked(text) is not None
 
 
 def _shape(text: str, ignore_case: bool) -> str:
@@ -99,8 +121,8 @@ def check_qa(expected_answer: References, em: float = 0.5, f1: float = 0.5) -> N
 def qa_match(completion: str, expected_answer: References, em: float = 0.5, f1: float = 0.5) -> dict[str, float]:
     """Short answers to questions: exact match and the overlap of words (F1), each against the best of the references.
 
-    Texts are compared as SQuAD does: lower case, without punctuation, articles and surplus white space. `em` and `f1`
-    say how much of the score each is.
+    Texts are compared as SQuAD does: lower case, without punctuation (that of any script), articles and surplus white
+    space; but a number keeps its point and its minus. `em` and `f1` say how much of the score each is.
     """
     said = normalized(answered(completion))
     wanted = [normalized(text) for text in references(expected_answer)]
@@ -109,9 +131,16 @@ def qa_match(completion: str, expected_answer: References, em: float = 0.5, f1: 
 
 
 def normalized(text: str) -> str:
-    """SQuAD's normal form."""
-    text = text.lower().translate(_PUNCTUATION)
+    """SQuAD's normal form, in which numbers stay what they are."""
+    text = _MARK.sub(_kept, unicodedata.normalize("NFC", text).lower())
     return " ".join(_ARTICLES.sub(" ", text).split())
+
+
+def _kept(mark: plain_re.Match[str]) -> str:
+    if mark["number"]:
+        return "." if mark[0] == "." else "-"
+    punctuation = mark[0] in string.punctuation or unicodedata.category(mark[0]).startswith("P")
+    return "" if punctuation else mark[0]
 
 
 def word_f1(said: str, wanted: str) -> float:

@@ -42,6 +42,7 @@ class Code(StrEnum):
     SESSION_FAILED = "session_failed"
     AT_CAPACITY = "at_capacity"
     DRAINING = "draining"
+    REPEAT = "repeat"  # what ran does not count, or did not run: the same request, sent again, is answered
     MASKED = "masked"
     INTERNAL = "internal_error"
 
@@ -73,6 +74,7 @@ HTTP_STATUS: dict[Code, int] = {
     Code.SESSION_FAILED: 503,
     Code.AT_CAPACITY: 503,
     Code.DRAINING: 503,
+    Code.REPEAT: 503,
     Code.MASKED: 503,
     Code.INTERNAL: 500,
 }

@@ -174,6 +174,7 @@ class App:
 
     async def prepare(self) -> None:
         """Set the environments up, once. Raises `DefinitionError` in one sentence."""
+        await self.sessions.open()
         for item in self.served:
             await item.prepare()
 

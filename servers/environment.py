@@ -126,6 +126,8 @@ class Environment:
     isolation: ClassVar[str] = "none"
     #: Promise that a call's effects live in `get_state`, so that any replica may continue the session.
     replayable: ClassVar[bool] = False
+    #: Raise it when what `get_state` answers changes its form: nobody reads a state of another version.
+    state_version: ClassVar[int] = 1
 
     #: Scripted policies by name (`random`, `rule`, `oracle`), from the worst to the best.
     policies: ClassVar[Mapping[str, Policy]] = {}

@@ -1,13 +1,21 @@
-"""Prometheus figures of one process. Children are bound once per environment and wire: a call costs no lookup."""
+"""What a session engine counts, and the text of `/metrics`. Children are bound once per environment and wire, so a
+call costs no lookup by label; what can be read at a scrape is read then.
+
+Several workers behind one port: `merging.Merger` makes one text of theirs.
+"""
 
 from __future__ import annotations
 
+from collections import Counter as Tally
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
+from prometheus_client import Counter
 from prometheus_client.core import GaugeMetricFamily, Metric
-from prometheus_client.registry import Collector
+
+from .figures import Bounded, Figures, text_of
+from .process_figures import PROCESS
+from .types import FailureKind
 
 if TYPE_CHECKING:
     from .answers import Code
@@ -15,9 +23,13 @@ if TYPE_CHECKING:
     from .sessions import Sessions
     from .types import Failure
 
-#: Failure kinds told apart; an environment may make them up as it goes.
-MAX_KINDS = 100
-SECONDS = (0.001, 0.005, 0.02, 0.1, 0.5, 2.0, 10.0, 60.0)
+#: Failure kinds told apart in one environment, beside the public ones; it may make them up as it goes.
+MAX_KINDS = 50
+#: Tools told apart in one environment's failures; a bridged server may list any number.
+MAX_TOOLS = 100
+WHERE = ("environment", "wire")
+#: What a drain does with a live session.
+FAILED, HANDED_OVER = "failed", "handed_over"
 
 
 class _PerWire:
@@ -26,38 +38,61 @@ class _PerWire:
     def __init__(self, metrics: Metrics, environment: str, wire: str) -> None:
         labels = (environment, wire)
         self.seeded = metrics.seeds.labels(*labels)
+        self.seed_seconds = metrics.seed_seconds.labels(*labels)
         self.call_seconds = metrics.call_seconds.labels(*labels)
         self.verify_seconds = metrics.verify_seconds.labels(*labels)
         self.reclaimed = metrics.reclaims.labels(*labels)
         self.codes: dict[Code, Counter] = {}
+        self.endings: dict[str, Counter] = {}
 
 
 class Metrics:
-    """Everything `/metrics` shows."""
+    """Everything that one session engine counts."""
 
     def __init__(self) -> None:
-        self.registry = CollectorRegistry()
-        where = ("environment", "wire")
-        self.seeds = self._counter("gymwire_seeds", "Sessions seeded.", where)
-        self.calls = self._counter("gymwire_calls", "Tool calls by what they answered.", (*where, "code"))
-        self.failures = self._counter(
-            "gymwire_failures", "Sessions that our side broke.", ("environment", "kind", "stage", "tool")
+        own = self._own = Figures()
+        self.registry = own.registry
+        self.seeds = own.counter("gymwire_seeds", "Sessions seeded.", WHERE)
+        self.seeds_refused = own.counter("gymwire_seeds_refused", "Seeds refused, by code.", (*WHERE, "code"))
+        self.calls = own.counter("gymwire_calls", "Tool calls by what they answered.", (*WHERE, "code"))
+        self.episodes = own.counter(
+            "gymwire_episodes",
+            "Sessions that ended: finished and cut ones are scored, failed ones masked, closed ones neither.",
+            (*WHERE, "ending"),
         )
-        self.reclaims = self._counter("gymwire_reclaimed", "Sessions reclaimed by a limit.", where)
-        self.call_seconds = self._histogram("gymwire_call_seconds", "Tool call latency.", where)
-        self.verify_seconds = self._histogram("gymwire_verify_seconds", "Verify latency.", where)
-        self.queue_seconds = self._histogram("gymwire_queue_seconds", "Wait of a seed for its slot.", ())
-        self._kinds: set[str] = set()
+        self.failures = own.counter(
+            "gymwire_failures", "Sessions and seeds that our side broke.", ("environment", "kind", "stage", "tool")
+        )
+        self.reclaims = own.counter("gymwire_reclaimed", "Live sessions past a limit of time.", WHERE)
+        self.drains = own.counter("gymwire_drained", "Live sessions at a shutdown, by their fate.", ("fate",))
+        self.requests_refused = own.counter(
+            "gymwire_requests_refused", "Requests refused before any session saw them.", ("code",)
+        )
+        self.seed_seconds = own.histogram("gymwire_seed_seconds", "Seed latency, without the wait for a slot.", WHERE)
+        self.call_seconds = own.histogram("gymwire_call_seconds", "Tool call latency.", WHERE)
+        self.verify_seconds = own.histogram("gymwire_verify_seconds", "Verify latency.", WHERE)
+        self.queue_seconds = own.histogram("gymwire_queue_seconds", "Wait of a seed for its slot.")
+        for fate in (FAILED, HANDED_OVER):
+            self.drains.labels(fate)
+        self._kinds, self._tools = Bounded(MAX_KINDS, FailureKind), Bounded(MAX_TOOLS)
         self._bound: dict[tuple[str, str], _PerWire] = {}
 
     def watch(self, sessions: Sessions) -> None:
-        self.registry.register(_Live(sessions))
+        self._own.live(lambda: _live(sessions))
 
     def text(self) -> bytes:
-        return generate_latest(self.registry)
+        """The engine's figures and the process's."""
+        return text_of(self.registry, PROCESS.registry)
 
-    def seeded(self, session: Session) -> None:
-        self._of(session).seeded.inc()
+    # ---- counting
+
+    def seeded(self, session: Session, seconds: float) -> None:
+        bound = self._of(session)
+        bound.seeded.inc()
+        bound.seed_seconds.observe(seconds)
+
+    def refused(self, environment: str, wire: str, code: Code) -> None:
+        self.seeds_refused.labels(environment, wire, code.value).inc()
 
     def called(self, session: Session, code: Code, seconds: float) -> None:
         bound = self._of(session)
@@ -70,18 +105,33 @@ class Metrics:
     def verified(self, session: Session, seconds: float) -> None:
         self._of(session).verify_seconds.observe(seconds)
 
+    def ended(self, session: Session) -> None:
+        """A session needs its slot no longer."""
+        ending = session.outcome.ending.value if session.outcome is not None else session.state.value
+        endings = self._of(session).endings
+        counter = endings.get(ending)
+        if counter is None:
+            counter = endings[ending] = self.episodes.labels(session.served.name, session.wire, ending)
+        counter.inc()
+
     def reclaimed(self, session: Session) -> None:
         self._of(session).reclaimed.inc()
+
+    def drained(self, fate: str, sessions: int = 1) -> None:
+        """`fate` is FAILED or HANDED_OVER."""
+        self.drains.labels(fate).inc(sessions)
 
     def queued(self, seconds: float) -> None:
         self.queue_seconds.observe(seconds)
 
+    def turned_away(self, code: Code) -> None:
+        """The door refused a request."""
+        self.requests_refused.labels(code.value).inc()
+
     def failed(self, environment: str, failure: Failure) -> None:
-        kind = failure.kind
-        if kind not in self._kinds and len(self._kinds) >= MAX_KINDS:
-            kind = "other"
-        self._kinds.add(kind)
-        self.failures.labels(environment, kind, failure.stage, failure.tool).inc()
+        kind = self._kinds.label(environment, failure.kind)
+        tool = failure.tool and self._tools.label(environment, failure.tool)
+        self.failures.labels(environment, kind, failure.stage, tool).inc()
 
     def _of(self, session: Session) -> _PerWire:
         key = (session.served.name, session.wire)
@@ -90,28 +140,20 @@ class Metrics:
             bound = self._bound[key] = _PerWire(self, *key)
         return bound
 
-    def _counter(self, name: str, about: str, labels: tuple[str, ...]) -> Counter:
-        return Counter(name, about, labels, registry=self.registry)
 
-    def _histogram(self, name: str, about: str, labels: tuple[str, ...]) -> Histogram:
-        return Histogram(name, about, labels, buckets=SECONDS, registry=self.registry)
-
-
-class _Live(Collector):
-    """Figures read at scrape time."""
-
-    def __init__(self, sessions: Sessions) -> None:
-        self._sessions = sessions
-
-    def collect(self) -> Iterator[Metric]:
-        states: dict[tuple[str, str], int] = {}
-        for session in self._sessions.store:
-            key = (session.served.name, session.state.value)
-            states[key] = states.get(key, 0) + 1
-        family = GaugeMetricFamily("gymwire_sessions", "Sessions by state.", labels=("environment", "state"))
-        for key, count in sorted(states.items()):
-            family.add_metric(key, count)
-        yield family
-        slots = self._sessions.slots
-        yield GaugeMetricFamily("gymwire_slots_free", "Free session slots.", value=slots.free)
-        yield GaugeMetricFamily("gymwire_seeds_queued", "Seeds waiting for a slot.", value=slots.queued)
+def _live(sessions: Sessions) -> Iterator[Metric]:
+    """Figures read at a scrape."""
+    states: Tally[tuple[str, str]] = Tally()
+    calls = 0
+    for session in list(sessions.store):
+        states[session.served.name, session.state.value] += 1
+        calls += session.in_flight
+    family = GaugeMetricFamily("gymwire_sessions", "Sessions by state.", labels=("environment", "state"))
+    for key, count in sorted(states.items()):
+        family.add_metric(key, count)
+    yield family
+    slots = sessions.slots
+    yield GaugeMetricFamily("gymwire_requests_in_flight", "Calls, verifies and closes that sessions serve.", calls)
+    yield GaugeMetricFamily("gymwire_slots", "Session slots, free and taken.", slots.size)
+    yield GaugeMetricFamily("gymwire_slots_free", "Free session slots.", slots.free)
+    yield GaugeMetricFamily("gymwire_seeds_queued", "Seeds waiting for a slot.", slots.queued + sessions.owners.queued)

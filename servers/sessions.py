@@ -11,7 +11,7 @@ import hashlib
 import json
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NoReturn
@@ -87,6 +87,9 @@ class Sessions:
         self._sweeper: asyncio.Task[None] | None = None
         self.failures.observers.append(self.metrics.failed)
         self.metrics.watch(self)
+
+    async def open(self) -> None:
+        """What must be done before the first session, in the loop that will serve. Raises `DefinitionError`."""
 
     # ---- seeding
 
@@ -241,6 +244,14 @@ class Sessions:
             raise gone(self._gone.get(handle) or Code.SESSION_LOST)
         return session
 
+    async def find(self, handle: str, served: Served, owner: str = "") -> Session:
+        """The session of a handle, from wherever it is. Raises `Refused` that says what became of it."""
+        return self.get(handle, served, owner)
+
+    def here(self) -> Iterator[Session]:
+        """The sessions that this process holds."""
+        return iter(self.store)
+
     def _turn_away(self, handle: str, session: Session | None, served: Served) -> None:
         """Tell of a handle that is another's, or nobody's: what a policy or a tenant guesses."""
         if session is not None:
@@ -315,7 +326,7 @@ class Sessions:
     async def calls_done(self, grace_s: float) -> None:
         """Wait for the calls that are in flight now, as long as the grace lasts."""
         deadline = self.now() + grace_s
-        busy = [session for session in self.store if session.in_flight]
+        busy = [session for session in self.here() if session.in_flight]
         while (busy := [session for session in busy if session.in_flight]) and self.now() < deadline:
             await asyncio.sleep(0.02)
 

@@ -28,7 +28,9 @@ class Signer:
         self._key = key or secrets.token_bytes(32)
 
     def new_handle(self) -> str:
-        name = secrets.token_urlsafe(16)
+        return self.handle_of(secrets.token_urlsafe(16))
+
+    def handle_of(self, name: str) -> str:
         return f"{name}.{self._signature(name)}"
 
     def is_ours(self, handle: str) -> bool:

@@ -22,6 +22,7 @@ from ..catalog import Served
 from ..connections import Connection, ConnectionLimits, Watch
 from ..environment import DefinitionError
 from ..faces import mcp
+from ..process_figures import CONNECTIONS
 from ..sandbox.docker import IMAGE
 from ..sandbox.select import Choice, SharedSandbox
 from ..sessions import Limits, Sessions
@@ -95,6 +96,14 @@ def serve(
     sandbox_url: sandboxes.Url = "",
     sandbox_token_file: sandboxes.TokenFile = None,
     allow_unsafe_sandbox: sandboxes.Unsafe = False,
+    store: Annotated[
+        str,
+        typer.Option(
+            envvar="GYMWIRE_STORE",
+            help="Where replicas share sessions: redis://HOST:PORT/0 or unix:///PATH. Default: in this process.",
+        ),
+    ] = "",
+    store_timeout: Annotated[float, typer.Option(help="Seconds that calls wait for a store that is away.")] = 20.0,
     workers: Annotated[int, typer.Option(help="Processes; more than one is not there yet.", min=1)] = 1,
 ) -> None:
     """Serve environments on NeMo Gym, OpenEnv and MCP: one process, one port."""
@@ -113,7 +122,7 @@ def serve(
     )
     patience_s = _positive(body_timeout, "--body-timeout")
     connections = ConnectionLimits(max_connections, min(patience_s, ConnectionLimits().head_s), patience_s)
-    sessions = Sessions(limits)
+    sessions = _sessions(limits, store, store_timeout)
     if stdio:
         if len(served) != 1:
             stop("--stdio serves one environment")
@@ -170,6 +179,7 @@ class Server(uvicorn.Server):
         await self.app.prepare()
         await super().startup(sockets)
         self._looking = asyncio.create_task(self._watch.look_for_ever(self.server_state.connections))
+        self._uncount = CONNECTIONS.watch(lambda: len(self.server_state.connections))
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Open sockets are closed at once: so the calls in flight are answered before."""
@@ -179,6 +189,7 @@ class Server(uvicorn.Server):
         answering.cancel()
         self._looking.cancel()
         await super().shutdown(sockets)
+        self._uncount()
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         self.app.sessions.stop_seeding()
@@ -200,6 +211,20 @@ def _tune_memory() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(20_000, 20, 100)
+
+
+def _sessions(limits: Limits, store: str, timeout_s: float) -> Sessions:
+    if not store:
+        return Sessions(limits)
+    try:
+        from ..shared.line import Address, AddressError
+        from ..shared.sessions import SharedSessions
+    except ModuleNotFoundError as error:
+        stop(f"--store needs {error.name!r}: pip install 'gymwire[redis]'")
+    try:
+        return SharedSessions(Address.read(store), limits, timeout_s=_positive(timeout_s, "--store-timeout"))
+    except AddressError as error:
+        stop(str(error))
 
 
 def _positive(value: float, option: str) -> float:

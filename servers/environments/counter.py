@@ -66,6 +66,7 @@ class Counter(Environment):
 
     splits = tuple(SIZES)
     max_turns = 8
+    replayable = True
     policies = POLICIES
 
     class Data(BaseModel):
@@ -95,6 +96,12 @@ class Counter(Environment):
     async def read(self) -> int:
         """Read the counter."""
         return self.value
+
+    def get_state(self) -> int:
+        return self.value
+
+    def set_state(self, state: int) -> None:
+        self.value = state
 
     async def verify(self, transcript: Transcript) -> dict[str, float]:
         whole = abs(self.data.target - self.data.start)

@@ -11,7 +11,7 @@ import asyncio
 import ssl
 from collections import deque
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 from urllib.parse import unquote, urlsplit
 
 import hiredis
@@ -84,8 +84,7 @@ class _Wire(asyncio.Protocol):
         self.loop = asyncio.get_running_loop()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self.transport = transport
+        self.transport = cast(asyncio.Transport, transport)  # uvloop's is none by inheritance
 
     def data_received(self, data: bytes) -> None:
         self.heard = self.loop.time()

@@ -244,7 +244,7 @@ class SharedSession(Session):
         self._held.ended = False
         self._entry = None
         environment, self.environment = self.environment, None
-        close_soon(self.engine.threads, environment, self.id)
+        close_soon(self.engine.threads, environment, self.about)
 
     def drop(self) -> None:
         """Forget the copy; the session lives on in the store."""
@@ -315,7 +315,7 @@ async def revived(engine: SharedSessions, session: SharedSession, snapshot: byte
         thaw(environment, snapshot)
         session.offered = served.offered(environment, session.row)
     except BaseException:
-        close_soon(engine.threads, environment, session.id)
+        close_soon(engine.threads, environment, session.about)
         raise
     session.tools = tuple(tool for _, tool in session.offered.values())
     session.environment = environment

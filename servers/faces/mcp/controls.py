@@ -96,13 +96,13 @@ async def verify(sessions: Sessions, served: Served, asked: Verify, owner: str, 
     items: list[Json] = list(asked.messages or ())
     if asked.answer is not None:
         items.append({"role": "assistant", "content": asked.answer})
-    session = sessions.get(asked.session, served, owner)
+    session = await sessions.find(asked.session, served, owner)
     outcome = await session.verify(items, Ending(asked.ending))
     return _verdict(outcome), outcome
 
 
 async def end_turn(sessions: Sessions, served: Served, asked: OfSession, owner: str, wire: str) -> Done:
-    session = sessions.get(asked.session, served, owner)
+    session = await sessions.find(asked.session, served, owner)
     prompt = await session.end_turn()
     if session.failure is not None:
         raise Refused(Code.SESSION_FAILED, "The session has failed.", failure=session.failure)
@@ -111,7 +111,7 @@ async def end_turn(sessions: Sessions, served: Served, asked: OfSession, owner: 
 
 async def close_session(sessions: Sessions, served: Served, asked: OfSession, owner: str, wire: str) -> Done:
     try:
-        session = sessions.get(asked.session, served, owner)
+        session = await sessions.find(asked.session, served, owner)
     except Refused:
         return {"closed": True}, None
     await sessions.close(session)

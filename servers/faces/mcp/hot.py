@@ -76,7 +76,7 @@ class HotPath:
             for code in Code
             for is_error in (False, True)
         }
-        self._plain_list = self._list_result(tools.listed(None, ""))
+        self._plain_list = self._list_result(tools.plain_list)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = self._plain_headers(scope)
@@ -173,16 +173,16 @@ class HotPath:
         """The answer's body. Raises `Refused` where only the SDK words the answer, `ClientLeft` for a left queue."""
         owner = owner_of(scope)
         if request.name is None:
-            return _framed(request.id, self._listed(handle, owner))
+            return _framed(request.id, await self._listed(handle, owner))
         call = Call(request.name, request.arguments, handle, owner, request.key)
         work = self.tools.call(call)
         said = await (unless_client_leaves(receive, work) if self.tools.may_wait_in_queue(call) else work)
         return _framed(request.id, self._result(said))
 
-    def _listed(self, handle: str | None, owner: str) -> str:
+    async def _listed(self, handle: str | None, owner: str) -> str:
         if handle is None:
             return self._plain_list
-        return self._list_result(self.tools.listed(handle, owner))
+        return self._list_result(await self.tools.listed(handle, owner))
 
     def _list_result(self, tools: list[Json]) -> str:
         listing = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private", "tools": tools}

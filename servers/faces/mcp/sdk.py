@@ -117,7 +117,7 @@ class _Handlers:
 
     async def list_tools(self, context: Context, params: types.PaginatedRequestParams | None) -> HandlerResult:
         try:
-            listed = self.tools.listed(_handle(context), _owner(context))
+            listed = await self.tools.listed(_handle(context), _owner(context))
         except Refused as refused:
             raise MCPError(types.INVALID_PARAMS, refused.text, {"code": refused.code.value}) from None
         return {"resultType": "complete", "ttlMs": 0, "cacheScope": "private", "tools": listed}

@@ -61,15 +61,16 @@ class McpTools:
         self.sessions, self.served, self.wire = sessions, served, wire
         self.session_argument = _free_name(served)
         self.controls: Mapping[str, Control] = CONTROLS
-        self._plain_list = self._list_for_plain_clients()
+        self.plain_list = self._list_for_plain_clients()
 
     # ---- listing
 
-    def listed(self, handle: str | None, owner: str) -> list[Json]:
+    async def listed(self, handle: str | None, owner: str) -> list[Json]:
         """The tools a caller may use. Raises `Refused` for a handle that names no session."""
         if handle is None:
-            return self._plain_list
-        return [_described(tool) for tool in self.sessions.get(handle, self.served, owner).tools]
+            return self.plain_list
+        session = await self.sessions.find(handle, self.served, owner)
+        return [_described(tool) for tool in session.tools]
 
     def schema_of(self, name: str) -> Json | None:
         """The schema of an environment's tool, or None where there is no such tool."""
@@ -106,12 +107,12 @@ class McpTools:
         if isinstance(handle, str):
             return await self._in_session(handle, call, arguments)
         if call.name not in self.served.specs:
-            return answered(unknown_tool(call.name, [tool["name"] for tool in self._plain_list]))
+            return answered(unknown_tool(call.name, [tool["name"] for tool in self.plain_list]))
         text = f"{call.name} needs the string `{self.session_argument}`: the handle that seed_session answered."
         return Said(text, True, {CODE_KEY: Code.INVALID_ARGUMENTS.value})
 
     async def _in_session(self, handle: str, call: Call, arguments: Json) -> Said:
-        session = self.sessions.get(handle, self.served, call.owner)
+        session = await self.sessions.find(handle, self.served, call.owner)
         answer = await session.call(call.name, as_sent(arguments), call.key)
         return answered(answer, session.failure)
 

@@ -148,10 +148,10 @@ class _NemoGym:
             return
         owner = owner_of(scope)
         try:
-            old = self.sessions.get(on_cookie, self.served, owner)
+            old = await self.sessions.find(on_cookie, self.served, owner)
         except Refused:
             return
-        if request.caller_id is None or old is not self.sessions.of_caller(self.served, owner, request.caller_id):
+        if request.caller_id is None or old.caller != (self.served.name, owner, request.caller_id):
             self.sessions.check(self.served, request)
             await self.sessions.close(old)
 
@@ -198,7 +198,7 @@ class _NemoGym:
         if handle:
             headers.append(self._set_cookie(handle))
         try:
-            session = self.sessions.get(handle, self.served, owner_of(scope))
+            session = await self.sessions.find(handle, self.served, owner_of(scope))
             if body in (b"", b"null"):
                 body = b"{}"
             answer = await session.call(name, body, header(scope, b"idempotency-key") or None)
@@ -249,9 +249,11 @@ class _NemoGym:
         output = response.get("output")
         ending = Ending.CUT if response.get("status") == "incomplete" else Ending.FINISHED
         try:
-            session = self.sessions.get(self._cookie_of(scope), self.served, owner_of(scope))
+            session = await self.sessions.find(self._cookie_of(scope), self.served, owner_of(scope))
             return await session.verify(output if isinstance(output, list) else (), ending)
         except Refused as refused:
+            if refused.code is Code.REPEAT:
+                raise
             return refused.as_outcome()
 
     def _masked_as_error(self, scope: Scope) -> bool:
@@ -265,7 +267,7 @@ class _NemoGym:
             await self.call("end_turn", scope, receive, send)
             return
         await read_body(receive, self.context.max_body_bytes)
-        session = self.sessions.get(self._cookie_of(scope), self.served, owner_of(scope))
+        session = await self.sessions.find(self._cookie_of(scope), self.served, owner_of(scope))
         prompt = await session.end_turn()
         if session.outcome is not None and session.outcome.masked:
             raise Refused(Code.SESSION_FAILED, "The session has failed.", failure=session.failure)

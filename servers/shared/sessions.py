@@ -1,0 +1,342 @@
+"""All sessions of a deployment, as one replica sees them: those of replayable environments live in the store.
+
+Sessions of other environments stay in this process, as without a store.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+from collections.abc import Iterator
+from contextlib import suppress
+from itertools import chain
+from random import uniform
+from typing import Any
+
+from ..answers import Code, Refused
+from ..catalog import Served
+from ..context import About, working_for
+from ..environment import DefinitionError, Environment
+from ..session import LIVE, Session
+from ..sessions import RETRY_AFTER_S, Limits, SeedRequest, Sessions, caller_key, draining, fingerprint, task_of
+from ..store import CallerKey, Signer
+from ..types import Failure, FailureKind, Stage
+from . import scripts
+from .line import Address, Line, StoreAway, StoreError
+from .records import Head, Meta
+from .scripts import PREFIX
+from .session import SharedSession, repeat_it, revived
+
+logger = logging.getLogger("gymwire.shared")
+#: Milliseconds a lock outlives the replica that took it, and how often one that works renews its own.
+LOCK_MS, BEAT_S = 4_000, 1.0
+#: Milliseconds for which is remembered how a session went.
+REMEMBERED_MS = 3_600_000
+SWEPT_AT_ONCE = 200
+
+
+class _Known(Exception):
+    """The caller's id names a session already."""
+
+    def __init__(self, session_id: str) -> None:
+        super().__init__(session_id)
+        self.id = session_id
+
+
+class SharedSessions(Sessions):
+    """The engine of one replica. `open` it before it is used; `drain` hands its sessions over."""
+
+    def __init__(self, address: Address, limits: Limits | None = None, *, timeout_s: float = 20.0) -> None:
+        super().__init__(limits)
+        self.replica = secrets.token_hex(6)
+        self.timeout_s = timeout_s
+        self.line = Line(address, timeout_s)
+        self.doomed: dict[str, Failure] = {}
+        self._copies: dict[str, SharedSession] = {}
+        self._finding: dict[tuple[str, str, str], asyncio.Task[SharedSession]] = {}
+        self._fences: dict[str, int] = {}
+        self._reserved: dict[str, tuple[bytes, str]] = {}
+        self._keeper: asyncio.Task[None] | None = None
+
+    async def open(self) -> None:
+        """Reach the store, and take the key that all replicas sign handles with."""
+        own = secrets.token_bytes(32)
+        try:
+            self.signer = Signer(await self.line.run(scripts.SIGNING_KEY, (PREFIX + "key",), own))
+        except (StoreAway, StoreError) as error:
+            raise DefinitionError(f"--store: {error}") from None
+        if self._keeper is None:
+            self._keeper = asyncio.create_task(self._keep_for_ever())
+
+    def here(self) -> Iterator[Session]:
+        return chain(self.store, list(self._copies.values()))
+
+    # ---- seeding
+
+    async def seed(self, served: Served, request: SeedRequest, *, owner: str = "", wire: str = "local") -> Session:
+        try:
+            return await super().seed(served, request, owner=owner, wire=wire)
+        except _Known as known:
+            if not known.id:
+                text = f"Session id {request.caller_id!r} was used and is closed."
+                raise Refused(Code.SEED_REFUSED, text) from None
+            session = await self.find(self.signer.handle_of(known.id), served, owner)
+            return self._repeated(session, request)
+
+    async def _seed(
+        self, served: Served, request: SeedRequest, owner: str, wire: str, caller: CallerKey | None
+    ) -> Session:
+        if not served.environment.replayable:
+            return await super()._seed(served, request, owner, wire, caller)
+        if self._draining:
+            raise draining()
+        session = SharedSession(self, served, self.signer.new_handle(), owner, wire)
+        try:
+            session.row, data = task_of(served, request)
+        except Exception as error:
+            self._not_begun(session, error)
+        session.seed = request.seed
+        if caller is not None:
+            session.caller, session.data_fingerprint = caller, fingerprint(request)
+        try:
+            started = asyncio.get_running_loop().time()
+            await self._reserve(session)
+            self.metrics.queued(asyncio.get_running_loop().time() - started)
+            await self._begin_shared(session, data, request.seed)
+        except StoreAway as away:
+            await self._abandon_shared(session)
+            raise repeat_it(f"{away}.") from None
+        except (Refused, _Known):
+            await self._abandon_shared(session)
+            raise
+        except BaseException as error:
+            await self._abandon_shared(session)
+            self._not_begun(session, error)
+        self._copies[session.handle] = session
+        self.metrics.seeded(session, asyncio.get_running_loop().time() - started)
+        return session
+
+    async def _begin_shared(self, session: SharedSession, data: Any, seed: int | None) -> None:
+        with working_for(session.about):
+            await self._begin(session, data, seed)
+        if self._draining:
+            raise draining()
+        meta, head, snapshot = session.begin()
+        limits = self.limits
+        times = int(limits.idle_timeout_s * 1000), int(limits.lifetime_s * 1000)
+        key, live, of_owner, caller = self._keys(session)
+        keys = (key, PREFIX + "expiry", live, of_owner, *caller)
+        said = (session.id, self.replica, meta, head, snapshot, *times, session.owner, REMEMBERED_MS)
+        if not await self.line.run(scripts.PUT, keys, *said):
+            raise repeat_it("Another replica seeds this session.")
+        self._reserved.pop(session.id, None)
+
+    def _keys(self, session: SharedSession) -> tuple[str, str, str, tuple[str, ...]]:
+        caller = () if session.caller is None else (_caller_name(session.caller),)
+        return f"{PREFIX}s:{session.id}", PREFIX + "live", f"{PREFIX}live:{session.owner}", caller
+
+    async def _reserve(self, session: SharedSession) -> None:
+        """A place among the live sessions of all replicas, and the caller's id. Raises `Refused`, `_Known`."""
+        _, live, of_owner, caller = self._keys(session)
+        limits = self.limits
+        said = (session.id, limits.max_sessions, limits.sessions_per_token, LOCK_MS, self.replica)
+        deadline = asyncio.get_running_loop().time() + limits.queue_timeout_s
+        while True:
+            answer, *rest = await self.line.run(scripts.RESERVE, (live, of_owner, *caller), *said)
+            if answer == 1:
+                self._reserved[session.id] = (of_owner.encode(), caller[0] if caller else "")
+                return
+            if answer == 2:
+                raise _Known(rest[0].decode())
+            if self._draining:
+                raise draining()
+            if asyncio.get_running_loop().time() > deadline:
+                if answer == 3:
+                    raise repeat_it("Another replica seeds this session.")
+                whose, most = ("this token", limits.sessions_per_token) if answer == 4 else ("all", limits.max_sessions)
+                text = f"The {most} sessions of {whose} are taken; none came free in {limits.queue_timeout_s:g} s."
+                raise Refused(Code.AT_CAPACITY, text, retry_after_s=RETRY_AFTER_S)
+            await asyncio.sleep(uniform(0.02, 0.08))
+
+    async def _abandon_shared(self, session: SharedSession) -> None:
+        session.drop()
+        if self._reserved.pop(session.id, None) is None:
+            return
+        _, live, of_owner, caller = self._keys(session)
+        with suppress(StoreAway):  # the reservation ends by itself
+            await self.line.run(scripts.UNRESERVE, (live, of_owner, *caller), session.id, self.replica, patience_s=1.0)
+
+    # ---- finding
+
+    async def find(self, handle: str, served: Served, owner: str = "") -> Session:
+        copy = self._copies.get(handle)
+        if copy is not None and copy.served is served and copy.owner == owner:
+            return copy
+        if copy is not None or not served.environment.replayable or not self.signer.is_ours(handle):
+            return self.get(handle, served, owner)
+        asked = handle, served.name, owner
+        task = self._finding.get(asked)
+        if task is None:
+            task = self._finding[asked] = asyncio.ensure_future(self._fetch(handle, served, owner))
+            task.add_done_callback(lambda _: self._finding.pop(asked, None))
+        return await asyncio.shield(task)
+
+    async def _fetch(self, handle: str, served: Served, owner: str) -> SharedSession:
+        session = SharedSession(self, served, handle, owner, "")
+        await session.refresh()
+        return self._copies.setdefault(handle, session)
+
+    async def close_caller(self, served: Served, owner: str, caller_id: str) -> None:
+        if not served.environment.replayable:
+            await super().close_caller(served, owner, caller_id)
+            return
+        name = _caller_name(caller_key(served, owner, caller_id))
+        known = await self.line.ask(("GET", name), self.timeout_s)
+        if known and not known.startswith(b"pending:"):
+            with suppress(Refused):  # gone already
+                await self.close(await self.find(self.signer.handle_of(known.decode()), served, owner))
+        await self.line.run(scripts.CLAIM, (name,), "", REMEMBERED_MS)
+
+    async def close(self, session: Session) -> None:
+        if not isinstance(session, SharedSession):
+            await super().close(session)
+            return
+        with suppress(Refused):  # gone already, or failed: it is nobody's any more
+            await session.close()
+        self.forget(session)
+
+    # ---- what a session asks of the store
+
+    async def take(self, session_id: str, version: int) -> list[Any]:
+        keys = f"{PREFIX}s:{session_id}", f"{PREFIX}l:{session_id}", f"{PREFIX}g:{session_id}"
+        answer = await self.line.run(scripts.TAKE, keys, self.replica, version, LOCK_MS)
+        if answer[0] > 0:
+            self._fences[session_id] = answer[0]
+        return answer
+
+    async def put_commit(
+        self, session: SharedSession, fence: int, head: bytes, snapshot: bytes, entry: bytes, ended: bool
+    ) -> int:
+        key, live, of_owner, _ = self._keys(session)
+        keys = key, f"{PREFIX}l:{session.id}", PREFIX + "expiry", live, of_owner
+        idle_ms = int(self.limits.idle_timeout_s * 1000)
+        try:
+            return await self.line.run(
+                scripts.COMMIT, keys, fence, session.id, idle_ms, head, snapshot, entry, int(ended)
+            )
+        finally:
+            self._fences.pop(session.id, None)
+
+    async def put_close(self, session: SharedSession, fence: int) -> int:
+        key, live, of_owner, caller = self._keys(session)
+        gone = f"{PREFIX}g:{session.id}"
+        keys = key, f"{PREFIX}l:{session.id}", PREFIX + "expiry", live, of_owner, gone, *caller
+        try:
+            return await self.line.run(scripts.CLOSE, keys, fence, session.id, REMEMBERED_MS)
+        finally:
+            self._fences.pop(session.id, None)
+
+    async def revive(self, session: SharedSession, snapshot: bytes) -> None:
+        with working_for(session.about):
+            await revived(self, session, snapshot)
+
+    async def made(self, served: Served) -> Environment:
+        return await self._made(served)
+
+    def longest_wait_s(self, served: Served) -> float:
+        """How long an operation waits for another replica's."""
+        environment = served.environment
+        return max(environment.tool_timeout_s, environment.verify_timeout_s) + LOCK_MS / 1000
+
+    def doom(self, session: SharedSession, failure: Failure) -> None:
+        """Have a session fail as soon as it can be written; until then this replica knows it alone."""
+        self.doomed.setdefault(session.handle, failure)
+        self._copies.setdefault(session.handle, session)
+
+    def settled_here(self, session: SharedSession) -> None:
+        self.doomed.pop(session.handle, None)
+
+    def forget(self, session: SharedSession) -> None:
+        self.doomed.pop(session.handle, None)
+        self._copies.pop(session.handle, None)
+
+    # ---- the keeper
+
+    async def _keep_for_ever(self) -> None:
+        while True:
+            try:
+                await self._keep()
+            except (StoreAway, StoreError) as error:
+                logger.warning("%s", error)
+            except Exception:  # the boundary of a task nobody awaits: without it, sessions would never end
+                logger.exception("keeping the store failed")
+            await asyncio.sleep(BEAT_S)
+
+    async def _keep(self) -> None:
+        """Renew what this replica works on, say that it lives, end what is over its limits, write what must fail."""
+        fences, reserved = dict(self._fences), dict(self._reserved)
+        names = {name: self.replica for _, name in reserved.values() if name}
+        if fences or names:
+            keys = (*(f"{PREFIX}s:{name}" for name in fences), *names)
+            said = (LOCK_MS, len(fences), *fences.values(), *names.values())
+            await self.line.run(scripts.RENEW, keys, *said, patience_s=BEAT_S)
+        if reserved:
+            await self.line.run(scripts.KEEP_RESERVED, (PREFIX + "live",), LOCK_MS, *reserved, patience_s=BEAT_S)
+        if open_sockets := [copy.id for copy in self._copies.values() if copy.sockets and copy.state in LIVE]:
+            idle_ms = int(self.limits.idle_timeout_s * 1000)
+            await self.line.run(scripts.TOUCH, (PREFIX + "expiry",), idle_ms, *open_sockets, patience_s=BEAT_S)
+        await self.line.run(
+            scripts.BEAT, (PREFIX + "replicas", PREFIX + "live"), self.replica, 6_000, patience_s=BEAT_S
+        )
+        await self.sweep_store()
+        self._drop_idle()
+        for handle in list(self.doomed):
+            if (copy := self._copies.get(handle)) is not None and not copy.in_flight:
+                with suppress(Refused):
+                    await copy.refresh()
+
+    async def sweep_store(self) -> int:
+        """End the sessions of all replicas that are over their limits; each is ended by one replica alone."""
+        keys = PREFIX + "expiry", PREFIX + "live"
+        over = await self.line.run(scripts.SWEEP, keys, SWEPT_AT_ONCE, REMEMBERED_MS, patience_s=BEAT_S)
+        for session_id, meta, head, by_lifetime in over:
+            if Head.loads(head).state in LIVE:
+                said = Meta.loads(meta)
+                limit = (
+                    f"{self.limits.lifetime_s:g} s lifetime"
+                    if by_lifetime
+                    else f"{self.limits.idle_timeout_s:g} s idle"
+                )
+                failure = Failure(FailureKind.SESSION_EXPIRED, f"past the limit of {limit}", Stage.IDLE)
+                about = About(session_id.decode(), said.environment, said.wire, said.caller_id or "")
+                self.failures.record(about, failure, None, said.row.data)
+        return len(over)
+
+    def _drop_idle(self) -> None:
+        """Copies that nobody asked for lately; their sessions are in the store."""
+        oldest = self.now() - self.limits.idle_timeout_s
+        for copy in list(self._copies.values()):
+            if not copy.in_flight and not copy.sockets and copy.last_used < oldest and copy.handle not in self.doomed:
+                copy.drop()
+                self._copies.pop(copy.handle, None)
+
+    async def drain(self, grace_s: float = 30.0) -> int:
+        """Finish calls in flight; sessions in the store are handed over, the others fail."""
+        self.stop_seeding()
+        await self.calls_done(grace_s)
+        handed_over = sum(copy.state in LIVE for copy in self._copies.values())
+        if self._keeper is not None:
+            self._keeper.cancel()
+        for copy in list(self._copies.values()):
+            copy.drop()
+        self._copies.clear()
+        failed = await super().drain(grace_s)
+        await self.line.close()
+        if handed_over:
+            logger.info("shut down; %d live sessions go on at other replicas", handed_over)
+        return failed
+
+
+def _caller_name(caller: CallerKey) -> str:
+    return f"{PREFIX}c:{caller[0]}:{caller[1]}:{caller[2]}"

@@ -1,0 +1,150 @@
+"""Sessions in Redis: any replica goes on with them, nothing acknowledged is lost, nothing counts twice."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from gymwire.servers.answers import Code
+from gymwire.servers.catalog import Served
+from gymwire.servers.environments.counter import Counter
+from gymwire.servers.sessions import Limits, SeedRequest
+from gymwire.servers.shared import records
+from gymwire.servers.shared import sessions as shared
+from gymwire.servers.shared.line import Address
+from gymwire.servers.shared.sessions import SharedSessions
+from gymwire.servers.types import Row, SessionState
+
+from tests.servers.engine import call, refused
+
+from .conftest import RedisServer
+
+ROW = Row.of("Bring the counter to exactly 5.", start=0, target=5)
+
+
+@asynccontextmanager
+async def replicas(redis: RedisServer, count: int = 2, **limits: Any) -> AsyncIterator[list[SharedSessions]]:
+    made = [SharedSessions(Address.read(redis.url), Limits(**limits), timeout_s=5.0) for _ in range(count)]
+    try:
+        for replica in made:
+            await replica.open()
+        yield made
+    finally:
+        for replica in made:
+            await replica.drain(1.0)
+
+
+def served() -> Served:
+    return Served(Counter)
+
+
+async def test_another_replica_goes_on(redis_server: RedisServer) -> None:
+    async with replicas(redis_server) as (one, two):
+        here, there = served(), served()
+        first = await one.seed(here, SeedRequest(row=ROW, caller_id="a"))
+        assert (await call(first, "add", "k1", n=3)).code is Code.OK
+        second = await two.find(first.handle, there)
+        assert (await call(second, "read")).result.text == "3"
+        assert (await call(second, "add", "k1", n=3)).code is Code.OK, "a repeat"
+        assert (await call(second, "add", "k2", n=2)).code is Code.OK
+        assert (await call(first, "read")).result.text == "5", "the first replica's copy is brought up to date"
+        assert (await two.seed(there, SeedRequest(row=ROW, caller_id="a"))) is second
+        outcome = await first.verify()
+        assert outcome.reward == 1.0 and await second.verify() == outcome
+        assert (await call(second, "add", n=1)).code is Code.SESSION_VERIFIED
+        await two.close(second)
+        assert (await refused(first.verify())).code is Code.SESSION_CLOSED
+        assert (await refused(one.seed(here, SeedRequest(row=ROW, caller_id="a")))).code is Code.SEED_REFUSED
+
+
+async def test_a_late_commit_does_not_count(redis_server: RedisServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A replica that was held up longer than its lock lasts: the next one took over; its own call never happened."""
+    monkeypatch.setattr(shared, "LOCK_MS", 50)
+    monkeypatch.setattr(shared, "BEAT_S", 60.0)
+    async with replicas(redis_server) as (one, two):
+        here, there = served(), served()
+        first = await one.seed(here, SeedRequest(row=ROW))
+        commit, held = one.put_commit, asyncio.Event()
+
+        async def late(*given: Any) -> int:
+            await held.wait()
+            return await commit(*given)
+
+        monkeypatch.setattr(one, "put_commit", late)
+        paused = asyncio.create_task(first.call("add", b'{"n": 1}', "k1"))
+        second = await two.find(first.handle, there)
+        assert (await second.call("add", b'{"n": 1}', "k1")).code is Code.OK
+        held.set()
+        assert (await refused(paused)).code is Code.REPEAT
+        monkeypatch.setattr(one, "put_commit", commit)
+        assert (await first.call("add", b'{"n": 1}', "k1")).code is Code.OK
+        assert (await call(first, "read")).result.text == "1"
+        assert first.calls[0].name == "add" and len(first.calls) == 2
+
+
+async def test_redis_restarts(redis_server: RedisServer) -> None:
+    async with replicas(redis_server) as (one, two):
+        first = await one.seed(served(), SeedRequest(row=ROW))
+        await call(first, "add", "k1", n=2)
+        redis_server.kill()
+        waiting = asyncio.create_task(call(first, "add", "k2", n=2))
+        await asyncio.to_thread(redis_server.start)
+        assert (await waiting).code is Code.OK
+        assert (await call(await two.find(first.handle, served()), "read")).result.text == "4"
+
+
+async def test_redis_stays_away(redis_server: RedisServer) -> None:
+    async with replicas(redis_server) as (one, two):
+        one.line.patience_s = 0.2
+        here = served()
+        first = await one.seed(here, SeedRequest(row=ROW))
+        redis_server.kill()
+        gone = await refused(call(first, "add", "k1", n=2))
+        assert gone.code is Code.SESSION_FAILED and gone.failure.kind == "provider_unavailable"
+        await asyncio.to_thread(redis_server.start)
+        one.line.patience_s = 5.0
+        outcome = await first.verify()
+        assert outcome.masked and outcome.failure_kind == "provider_unavailable", "for good, though Redis is back"
+        assert (await (await two.find(first.handle, served())).verify()).masked
+
+
+async def test_capacity_is_of_all_replicas(redis_server: RedisServer) -> None:
+    async with replicas(redis_server, max_sessions=2, queue_timeout_s=0.3) as (one, two):
+        first = await one.seed(served(), SeedRequest(row=ROW))
+        second = await two.seed(served(), SeedRequest(row=ROW))
+        assert (await refused(two.seed(served(), SeedRequest(row=ROW)))).code is Code.AT_CAPACITY
+        await second.verify()
+        third = await one.seed(served(), SeedRequest(row=ROW))
+        await one.close(third)
+        await one.close(first)
+
+
+async def test_one_replica_expires_a_session(redis_server: RedisServer) -> None:
+    async with replicas(redis_server, idle_timeout_s=0.2) as (one, two):
+        first = await one.seed(served(), SeedRequest(row=ROW, caller_id="a"))
+        await asyncio.sleep(0.3)
+        swept = await asyncio.gather(one.sweep_store(), two.sweep_store())
+        assert sum(swept) <= 1
+        assert (await refused(first.verify())).code is Code.SESSION_EXPIRED
+        assert first.state is SessionState.EXPIRED
+
+
+async def test_a_state_that_is_too_large_fails_the_session(
+    redis_server: RedisServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with replicas(redis_server, count=1) as (one,):
+        first = await one.seed(served(), SeedRequest(row=ROW))
+        monkeypatch.setattr(records, "MAX_STATE_BYTES", 0)
+        assert (await call(first, "add", "k", n=1)).code is Code.SESSION_FAILED
+        assert (await first.verify()).failure_kind == "persistence_failed"
+
+
+async def test_another_owners_and_forged_handles(redis_server: RedisServer) -> None:
+    async with replicas(redis_server) as (one, two):
+        first = await one.seed(served(), SeedRequest(row=ROW), owner="ann")
+        assert (await refused(two.find(first.handle, served(), "bob"))).code is Code.SESSION_LOST
+        assert (await refused(two.find(first.id + ".0123", served(), "ann"))).code is Code.SESSION_LOST
+        assert (await call(await two.find(first.handle, served(), "ann"), "read")).code is Code.OK

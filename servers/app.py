@@ -7,7 +7,6 @@ import logging
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import asdict
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 import orjson
@@ -28,20 +27,15 @@ from .faces.asgi import (
     Send,
     respond_refused,
 )
+from .figures import CONTENT_TYPE
 from .rates import Rates
 from .sessions import Sessions, draining
 from .types import Json
+from .version import package_version
 
 logger = logging.getLogger("gymwire.app")
 WIRES = {"nemo-gym": "gym", "openenv": "openenv", "mcp": "mcp"}
 DRAIN_GRACE_S = 20.0
-
-
-def package_version() -> str:
-    try:
-        return version("gymwire")
-    except PackageNotFoundError:
-        return "unknown"
 
 
 class App:
@@ -103,7 +97,7 @@ class App:
             scope["gymwire.owner"] = self.door.enter(scope)
             await self._handler(scope)(scope, receive, sending)
         except Refused as refused:
-            self.door.refused(scope, refused)
+            self._refused(scope, refused)
             await respond_refused(send, refused)
         except ClientLeft:
             return
@@ -115,6 +109,10 @@ class App:
             logger.exception("%s %r failed", scope["method"], scope["path"])
             if not started:
                 await respond_refused(send, Refused(Code.INTERNAL, "The server made a mistake; its log says which."))
+
+    def _refused(self, scope: Scope, refused: Refused) -> None:
+        self.sessions.metrics.turned_away(refused.code)
+        self.door.refused(scope, refused)
 
     def _handler(self, scope: Scope) -> Handler:
         path: str = scope["path"]
@@ -137,7 +135,7 @@ class App:
             if handler is None:
                 raise Refused(Code.NOT_FOUND, f"There is no WebSocket at {scope['path']!r}.")
         except Refused as refused:
-            self.door.refused(scope, refused)
+            self._refused(scope, refused)
             await _refuse_socket(scope, receive, send, refused)
             return
         try:
@@ -195,7 +193,7 @@ class App:
         return {"status": "ok"}
 
     async def _metrics(self) -> Response:
-        return Response(self.sessions.metrics.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
+        return Response(self.sessions.metrics.text(), media_type=CONTENT_TYPE)
 
     async def _environments(self) -> Json:
         listed = await asyncio.to_thread(lambda: [describe(item) for item in self.served])

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any
 
+from .context import About
 from .privacy import veiled
 from .sandbox.jobs import SandboxUnavailable
 from .types import Failure, FailureKind, Stage
@@ -115,8 +116,7 @@ class FailureLog:
 
     def record(
         self,
-        environment: str,
-        session_id: str,
+        about: About,
         failure: Failure,
         error: BaseException | None,
         hidden: Mapping[str, Any] = NOTHING,
@@ -125,13 +125,14 @@ class FailureLog:
         traced = error is not None and not isinstance(error, _SAID_IN_FULL)
         logger.error(
             "session %s of %s failed: %s at %s%s: %s%s",
-            session_id,
-            environment,
+            about.session_id,
+            about.environment,
             failure.kind,
             failure.stage,
             f" in {failure.tool}" if failure.tool else "",
             failure.reason,
             f"\n{_trace(error, hidden)}" if traced else "",
+            extra={"gymwire": (about, failure)},
         )
         for observe in self.observers:
-            observe(environment, failure)
+            observe(about.environment, failure)

@@ -91,7 +91,9 @@ def _labelled(families: Families, worker: str) -> Families:
     own: Families = {}
     for name, family in families.items():
         if name.startswith(OWN_PREFIX):
-            values = {(sample, (*labels, ("worker", worker))): value for (sample, labels), value in family.values.items()}
+            values = {
+                (sample, (*labels, ("worker", worker))): value for (sample, labels), value in family.values.items()
+            }
             own[name] = _Family(family.kind, family.about, values)
     return own
 

@@ -89,6 +89,10 @@ class PerOwner:
                 slots = self._slots[owner] = Slots(self.size, self.queue_timeout_s)
             await slots.take()
 
+    @property
+    def queued(self) -> int:
+        return sum(slots.queued for slots in self._slots.values())
+
     def give(self, owner: str) -> None:
         slots = self._slots.get(owner)
         if slots is not None:

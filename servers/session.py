@@ -23,6 +23,7 @@ from .answers import (
     unknown_tool,
 )
 from .closing import close_soon
+from .context import CURRENT, About, working_for
 from .environment import Environment, ToolError, ToolSpec, snapshot
 from .failures import SessionFailure, ToolTimeout, assign, message_of
 from .order import Order
@@ -84,6 +85,7 @@ class Session:
     __slots__ = (
         "_answers",
         "_order",
+        "about",
         "caller",
         "calls",
         "created",
@@ -108,10 +110,19 @@ class Session:
     )
 
     def __init__(
-        self, host: Host, served: Served, handle: str, session_id: str, row: Row, owner: str, wire: str
+        self,
+        host: Host,
+        served: Served,
+        handle: str,
+        session_id: str,
+        row: Row,
+        owner: str,
+        wire: str,
+        episode_id: str = "",
     ) -> None:
         self.host, self.served, self.handle, self.id = host, served, handle, session_id
         self.row, self.owner, self.wire = row, owner, wire
+        self.about = About(session_id, served.name, wire, episode_id)
         self.state = SessionState.SEEDED
         self.environment: Environment | None = None
         self.offered: Mapping[str, tuple[ToolSpec, Tool]] = {}
@@ -209,6 +220,8 @@ class Session:
         assert environment is not None
         limit_s = spec.timeout_s or environment.tool_timeout_s
         before: Environment | None = None
+        around = CURRENT.get()
+        CURRENT.set((self.about, spec.tool.name))
         try:
             keywords = spec.check.read(arguments)
             if spec.timeout_blame == "policy" and not spec.tool.read_only:
@@ -235,6 +248,8 @@ class Session:
             return policy_error(Code.TOOL_ERROR, f"{spec.tool.name} gave {error} and was stopped.")
         except BaseException as error:
             return self._fail(error, Stage.CALL, spec.tool.name)
+        finally:
+            CURRENT.set(around)
 
     # ---- several prompts
 
@@ -247,7 +262,8 @@ class Session:
             if not self.served.has_end_turn:
                 return None
             try:
-                return await self._next_prompt()
+                with working_for(self.about):
+                    return await self._next_prompt()
             except BaseException as error:
                 self._fail(error, Stage.END_TURN)
                 return None
@@ -294,12 +310,13 @@ class Session:
         environment = self.environment
         assert environment is not None
         try:
-            value = await running.call(
-                self.host.threads,
-                partial(environment.verify, transcript),
-                is_async=self.served.verify_is_async,
-                timeout_s=environment.verify_timeout_s,
-            )
+            with working_for(self.about):
+                value = await running.call(
+                    self.host.threads,
+                    partial(environment.verify, transcript),
+                    is_async=self.served.verify_is_async,
+                    timeout_s=environment.verify_timeout_s,
+                )
             outcome = outcome_of(value, transcript.ending)
             if outcome.masked:
                 reason = outcome.failure_reason or "verify said so"
@@ -360,7 +377,7 @@ class Session:
         if self._answers:
             self._answers = newest(self._answers)
         self.host.settled(self)
-        close_soon(self.host.threads, environment, self.id)
+        close_soon(self.host.threads, environment, self.about)
 
 
 class _Busy:

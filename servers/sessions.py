@@ -22,9 +22,10 @@ from . import running
 from .answers import Code, Refused, gone
 from .catalog import Served
 from .closing import close_soon, closing_done
+from .context import working_for
 from .environment import Environment
-from .failures import FailureLog, assign
-from .metrics import Metrics
+from .failures import FailureLog, assign, one_line
+from .metrics import FAILED, Metrics
 from .queueing import PerOwner, QueueTimeout, Slots
 from .results import clean_text
 from .rows import RowsBroken
@@ -64,6 +65,8 @@ class SeedRequest:
     index: int | None = None
     seed: int | None = None
     caller_id: str | None = None
+    #: What the caller names the episode in its own logs, where that is another name than `caller_id`.
+    episode_id: str = ""
 
 
 class Sessions:
@@ -95,6 +98,14 @@ class Sessions:
 
     async def seed(self, served: Served, request: SeedRequest, *, owner: str = "", wire: str = "local") -> Session:
         """Begin an episode. Raises `Refused`. Cancelling it leaves the queue and frees what was taken."""
+        try:
+            return await self._seed_of(served, request, owner, wire)
+        except Refused as refused:
+            self.metrics.refused(served.name, wire, refused.code)
+            raise
+
+    async def _seed_of(self, served: Served, request: SeedRequest, owner: str, wire: str) -> Session:
+        """A new session, or the one of an earlier seed by the same name."""
         if request.caller_id is None:
             return await self._seed(served, request, owner, wire, None)
         caller = caller_key(served, owner, request.caller_id)
@@ -138,14 +149,17 @@ class Sessions:
         if self._draining:
             raise draining()
         handle = self.signer.new_handle()
-        session = Session(self, served, handle, handle.partition(".")[0], NO_ROW, owner, wire)
+        episode_id = one_line(request.episode_id or request.caller_id or "")
+        session = Session(self, served, handle, handle.partition(".")[0], NO_ROW, owner, wire, episode_id)
         try:
             session.row, data = task_of(served, request)
         except Exception as error:
             self._not_begun(session, error)
         await self._take_slot(owner)
+        started = time.perf_counter()
         try:
-            await self._begin(session, data, request.seed)
+            with working_for(session.about):
+                await self._begin(session, data, request.seed)
         except BaseException as error:
             self._abandon(session)
             self._not_begun(session, error)
@@ -156,7 +170,7 @@ class Sessions:
             session.caller, session.data_fingerprint = caller, fingerprint(request)
         session.created = session.last_used = self.now()
         self.store.put(handle, session, caller)
-        self.metrics.seeded(session)
+        self.metrics.seeded(session, time.perf_counter() - started)
         self._watch()
         return session
 
@@ -217,7 +231,7 @@ class Sessions:
         """A seed that broke or was given up: nothing of it stays."""
         self._give_slot(session.owner)
         environment, session.environment = session.environment, None
-        close_soon(self.threads, environment, session.id)
+        close_soon(self.threads, environment, session.about)
 
     def _give_slot(self, owner: str) -> None:
         self.owners.give(owner)
@@ -231,7 +245,7 @@ class Sessions:
             raise Refused(Code.INVALID_ROW, clean_text(str(error))) from None
         failure = assign(error, session.served.name, Stage.SEED, hidden=session.row.data)
         session.state = SessionState.FAILED
-        self.failures.record(session.served.name, session.id, failure, error, session.row.data)
+        self.failures.record(session.about, failure, error, session.row.data)
         raise Refused(Code.SESSION_FAILED, "The session could not be started.", failure=failure) from error
 
     # ---- finding
@@ -337,6 +351,7 @@ class Sessions:
         left = [session for session in self.store if session.state in LIVE]
         for session in left:
             session.fail(Failure(FailureKind.SESSION_LOST, "the server was shut down", Stage.DRAIN))
+        self.metrics.drained(FAILED, len(left))
         if self._sweeper is not None:
             self._sweeper.cancel()
         await closing_done(CLOSE_GRACE_S)
@@ -357,10 +372,11 @@ class Sessions:
         self.metrics.verified(session, seconds)
 
     def failed(self, session: Session, failure: Failure, error: BaseException | None) -> None:
-        self.failures.record(session.served.name, session.id, failure, error, session.row.data)
+        self.failures.record(session.about, failure, error, session.row.data)
 
     def settled(self, session: Session) -> None:
         self._give_slot(session.owner)
+        self.metrics.ended(session)
         self._ended[session.handle] = session
         if len(self._ended) > KEPT_OUTCOMES:
             self._forget(next(iter(self._ended.values())), Code.SESSION_EXPIRED)

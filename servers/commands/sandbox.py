@@ -17,6 +17,7 @@ from rich.progress import Progress, SpinnerColumn, TextColumn
 from rich.table import Table
 
 from ..auth import Guard, TokenError
+from ..process_figures import CONNECTIONS
 from ..sandbox.attacks import ATTACKS
 from ..sandbox.check import Finding
 from ..sandbox.check import check as findings_of
@@ -116,7 +117,9 @@ async def _serve(choice: Choice, guard: Guard, host: str, port: int) -> None:
     opened = sandbox_of(choice)
     await opened.open()
     reading = asyncio.create_task(guard.keep_reading())
-    runner = web.AppRunner(application(opened, guard, {"service": "gymwire sandbox"}), handler_cancellation=True)
+    app = application(opened, guard, {"service": "gymwire sandbox"})
+    runner = web.AppRunner(app, handler_cancellation=True, access_log=None)
+    uncount = CONNECTIONS.watch(lambda: len(runner.server.connections) if runner.server else 0)
     try:
         await runner.setup()
         site = web.TCPSite(runner, host, port, shutdown_timeout=1.0)
@@ -128,5 +131,6 @@ async def _serve(choice: Choice, guard: Guard, host: str, port: int) -> None:
         await leave.wait()
     finally:
         reading.cancel()
+        uncount()
         await opened.close()
         await runner.cleanup()

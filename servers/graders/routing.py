@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..environment import DefinitionError
+from ..process_figures import GRADERS
 from ..results import finite_number
 from ..types import Row, RowError, Transcript
 from . import registry
@@ -45,7 +46,7 @@ class Entry:
         """Call the grader: its score, or an awaitable of it."""
         given = {"completion": transcript.answer, "transcript": transcript, "row": row}
         asked = {name: value for name, value in given.items() if name in self.grader.parameters}
-        return self.grader.function(**self.fields, **asked)
+        return GRADERS.timed(self.grader.name, lambda: self.grader.function(**self.fields, **asked))
 
     def parts(self, score: Any) -> dict[str, float]:
         """The components that a score is worth. Raises `BadReward` for what is no score."""
@@ -84,6 +85,8 @@ class Plan:
 
     async def _finish(self, scores: Sequence[Any]) -> dict[str, float]:
         waiting = {index: asyncio.ensure_future(score) for index, score in enumerate(scores) if _waits(score)}
+        for index, task in waiting.items():
+            GRADERS.follow(self.entries[index].grader.name, task)
         try:
             done = dict(zip(waiting, await asyncio.gather(*waiting.values()), strict=True))
         finally:

@@ -15,6 +15,7 @@ from collections.abc import AsyncIterator, Coroutine, Iterable
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
+from ..process_figures import ABANDONED, SANDBOX
 from .frames import check
 from .jobs import Job, Result, SandboxUnavailable, Talk
 from .line import Line, WorkerLost
@@ -46,7 +47,13 @@ class Pool:
         self._tasks: set[asyncio.Task[None]] = set()
         self._ending: set[asyncio.Task[None]] = set()  # workers that are killed: not even `close` interrupts that
         self._wanted = asyncio.Event()  # somebody waits, and no worker is there
-        self._closed = False
+        self.closed = False
+        SANDBOX.watch(self)
+
+    @property
+    def waiting(self) -> int:
+        """Jobs that wait for a slot."""
+        return len(self._waiters)
 
     async def open(self) -> None:
         """Start every worker. Raises `SandboxUnavailable` in one sentence, with nothing left running."""
@@ -62,7 +69,7 @@ class Pool:
 
     async def close(self) -> None:
         """End every job and every worker. Whoever waits gets `SandboxUnavailable`."""
-        self._closed = True
+        self.closed = True
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -76,9 +83,14 @@ class Pool:
     async def run(self, job: Job) -> Result:
         """Raises `SandboxUnavailable`, and `JobRefused` for a job that no slot can run."""
         check(job, self.launcher.ceiling)
+        with SANDBOX.counting_unavailable():
+            return await self._run(job)
+
+    async def _run(self, job: Job) -> Result:
         lost = WorkerLost()
         for again in (False, True):
             line = await self._take(first=again)
+            started = time.perf_counter()
             try:
                 result = await line.run(job)
             except WorkerLost as error:
@@ -87,8 +99,10 @@ class Pool:
                 continue
             except BaseException:  # the caller leaves: the job ends, and its slot is free again
                 self._spawn(self._abandon(line))
+                SANDBOX.ended(ABANDONED, started)
                 raise
             self._give(line)
+            SANDBOX.ended(result.verdict, started)
             return result
         raise SandboxUnavailable(f"the sandbox lost its worker twice while the job ran: {lost}")
 
@@ -96,28 +110,40 @@ class Pool:
     async def talk(self, job: Job) -> AsyncIterator[Talk]:
         """Raises `SandboxUnavailable`, and `JobRefused`; a conversation is not begun again where its slot breaks."""
         check(job, self.launcher.ceiling)
-        line = await self._take()
-        talk = LineTalk(line, job)
-        try:
-            yield talk
-        finally:
-            await talk.stop()
-            if talk.lost:
-                self._lose(line, str(talk.lost))
-            elif talk.ended:
-                self._give(line)
-            else:
-                self._spawn(self._abandon(line))
+        with SANDBOX.counting_unavailable():
+            line = await self._take()
+            talk, started = LineTalk(line, job), time.perf_counter()
+            try:
+                yield talk
+            finally:
+                await talk.stop()
+                self._talked(line, talk, started)
+
+    def _talked(self, line: Line, talk: LineTalk, started: float) -> None:
+        if talk.lost:
+            self._lose(line, str(talk.lost))
+            return
+        SANDBOX.ended(talk.verdict or ABANDONED, started)
+        if talk.ended:
+            self._give(line)
+        else:
+            self._spawn(self._abandon(line))
 
     # ---- free slots, and who waits for one
 
     async def _take(self, *, first: bool = False) -> Line:
+        started = time.perf_counter()
+        line = await self._free(first)
+        SANDBOX.queue_seconds.observe(time.perf_counter() - started)
+        return line
+
+    async def _free(self, first: bool) -> Line:
         while self.idle and not self._waiters:
             line = self.idle.popleft()
             if not line.gone:
                 return line
             self._lose(line, "it ended while it was idle")
-        if self._closed:
+        if self.closed:
             raise SandboxUnavailable("the sandbox has been closed")
         return await self._queue(first)
 
@@ -142,7 +168,7 @@ class Pool:
 
     def _give(self, line: Line) -> None:
         """A worker is ready: for the first who still waits, else for the next who comes."""
-        if self._closed or line not in self.lines:
+        if self.closed or line not in self.lines:
             return
         if line.gone or line.spent:
             self._lose(line, "it could not clean up after a job" if line.spent else "it ended")
@@ -179,6 +205,7 @@ class Pool:
         if line not in self.lines:
             return
         logger.warning("%s is replaced after %d jobs: %s", line.slot.name, line.jobs, reason)
+        SANDBOX.replaced.labels("lost").inc()
         self._end(line)
         if not line.replacing:
             self._spawn(self._revive())
@@ -212,6 +239,7 @@ class Pool:
         """The replacement is ready before the old worker leaves."""
         await self._revive()
         line.retiring = True
+        SANDBOX.replaced.labels("recycled").inc()
         if line in self.idle:
             self.idle.remove(line)
             self._give(line)

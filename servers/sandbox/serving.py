@@ -2,7 +2,8 @@
 
 `POST /sandbox/run` takes a job and answers its result; 503 where the sandbox cannot run it, 422 where it never does.
 `GET /sandbox/talk` is a WebSocket: first the job, then binary messages both ways, "end" for the end of stdin; last
-comes the result. A client that leaves ends its job. There is no TLS here: beyond one machine, put it behind a proxy.
+comes the result. `GET /metrics` is its figures.
+A client that leaves ends its job. There is no TLS here: beyond one machine, put it behind a proxy.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ from aiohttp.typedefs import Handler, Middleware
 
 from ..answers import Refused
 from ..auth import Guard
+from ..figures import CONTENT_TYPE
+from ..process_figures import process_text
 from .frames import MAX_STDIN_BYTES
 from .jobs import Job, JobRefused, Result, Sandbox, SandboxUnavailable, Talk
 from .wire import ABOUT, END, RUN, TALK, dump_result, load_job
@@ -28,6 +31,7 @@ def application(sandbox: Sandbox, guard: Guard, about: dict[str, object]) -> web
     app = web.Application(client_max_size=MAX_BODY_BYTES, middlewares=[_admitting(guard)])
     served = _Served(sandbox, about)
     app.router.add_get("/health", _health)
+    app.router.add_get("/metrics", _metrics)
     app.router.add_get(ABOUT, served.about)
     app.router.add_post(RUN, served.run)
     app.router.add_get(TALK, served.talk)
@@ -48,6 +52,10 @@ def _admitting(guard: Guard) -> Middleware:
 
 async def _health(_: web.Request) -> web.Response:
     return web.json_response({"status": "ok"})
+
+
+async def _metrics(_: web.Request) -> web.Response:
+    return web.Response(body=process_text(), headers={"Content-Type": CONTENT_TYPE})
 
 
 class _Served:

@@ -6,7 +6,7 @@ import asyncio
 from collections import deque
 
 from . import frames, worker
-from .jobs import Job, Result, SandboxUnavailable
+from .jobs import Job, Result, SandboxUnavailable, Verdict
 from .line import GRACE_S, Line, WorkerLost
 
 
@@ -15,7 +15,8 @@ class LineTalk:
 
     def __init__(self, line: Line, job: Job) -> None:
         self.lost: WorkerLost | None = None
-        self._line, self._result = line, None
+        self._line = line
+        self._result: Result | None = None
         self._said: deque[bytes] = deque()
         self._files: dict[str, bytes] = {}
         self._news = asyncio.Event()
@@ -25,6 +26,11 @@ class LineTalk:
     @property
     def ended(self) -> bool:
         return self._result is not None
+
+    @property
+    def verdict(self) -> Verdict | None:
+        """None where the job has not ended."""
+        return None if self._result is None else self._result.verdict
 
     async def send(self, data: bytes) -> None:
         if not self.ended and not self.lost:

@@ -7,6 +7,7 @@ import logging
 
 import pytest
 from gymwire.servers import SessionFailure
+from gymwire.servers.context import About
 from gymwire.servers.failures import BadReward, FailureLog, ToolTimeout, assign, one_line
 from gymwire.servers.types import Failure, FailureKind, Stage
 
@@ -50,6 +51,6 @@ def test_a_failure_is_logged_and_every_observer_hears_of_it(caplog: pytest.LogCa
     log.observers.append(lambda environment, failure: heard.append((environment, failure)))
     failure = Failure("shop:exception", "RuntimeError: x", Stage.CALL, "buy")
     with caplog.at_level(logging.ERROR):
-        log.record("shop", "abc", failure, RuntimeError("x"))
+        log.record(About("abc", "shop"), failure, RuntimeError("x"))
     assert heard == [("shop", failure)]
     assert "session abc of shop failed: shop:exception at call in buy: RuntimeError: x" in caplog.text

@@ -19,6 +19,8 @@ Message = dict[str, Any]
 #: Keys of a NeMo Gym row that belong to the framework, neither prompt nor task data (NeMo Gym 0.7.0).
 FRAMEWORK_KEYS = frozenset({"agent_ref", "task_source", "_ng_task_index", "_ng_rollout_index"})
 PARAMS_KEY = "responses_create_params"
+#: Task data that stands for a row of the server's own: `{"split", "index"}`. What else the row holds stays there.
+PLACE_KEY = "gymwire_row"
 
 
 class RowError(ValueError):
@@ -138,6 +140,15 @@ class Row:
         if self._written is not None:
             known = self._written.over(known, self.prompt, self.tools)
         return known | dict(self.params)
+
+    def place(self) -> tuple[str, int] | None:
+        """Split and index of the server's row that this one stands for, if it does. Raises `RowError`."""
+        if self.data.keys() != {PLACE_KEY}:
+            return None
+        match self.data[PLACE_KEY]:
+            case {"split": str(split), "index": int(index), **others} if not others and not isinstance(index, bool):
+                return split, index
+        raise RowError(f"`{PLACE_KEY}` is an object with `split` and `index`; got {self.data[PLACE_KEY]!r:.80}")
 
     def to_json(self) -> Json:
         """The NeMo Gym row."""

@@ -1,0 +1,84 @@
+"""Write what another training stack needs to use a served environment."""
+
+from __future__ import annotations
+
+import asyncio
+from importlib import import_module
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ...servers.commands.options import stop
+from ...servers.types import RowError
+from ..exports.facts import Wanted, facts_of
+from ..exports.folder import ExportError, write_folder
+from ..exports.target import Options, Target
+from ..session import SessionFailed, WrongRequest
+
+TARGETS = ("prime-rl", "nemo-rl", "nemo-gym", "verifiers", "openenv")
+ROWS, STACK = "Rows", "The other stack"
+
+
+def _targets(incomplete: str) -> list[str]:
+    return [name for name in TARGETS if name.startswith(incomplete)]
+
+
+def export(
+    target: Annotated[
+        str, typer.Argument(metavar="TARGET", help=f"One of: {', '.join(TARGETS)}.", autocompletion=_targets)
+    ],
+    url: Annotated[str, typer.Argument(metavar="URL", help="The server: its root, /ENV or a face.")],
+    out: Annotated[Path, typer.Option(metavar="DIR", help="The folder to write.")],
+    env: Annotated[str | None, typer.Option(help="Which environment, where the URL serves several.")] = None,
+    token: Annotated[str | None, typer.Option(help="The server's bearer token.", envvar="GYMWIRE_TOKEN")] = None,
+    rows: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Export the rows of this file, answers included.", rich_help_panel=ROWS),
+    ] = None,
+    split: Annotated[
+        str | None, typer.Option(help="Export this split of the server; default the first.", rich_help_panel=ROWS)
+    ] = None,
+    limit: Annotated[
+        int | None, typer.Option(help="At most so many rows.", min=1, metavar="COUNT", rich_help_panel=ROWS)
+    ] = None,
+    model: Annotated[
+        str, typer.Option(help="The model to train or evaluate.", rich_help_panel=STACK)
+    ] = Options.model,
+    base_url: Annotated[
+        str, typer.Option(help="Where the model is served, for evaluations.", rich_help_panel=STACK)
+    ] = Options.base_url,
+    api_key_var: Annotated[
+        str, typer.Option(help="The variable with that endpoint's key.", rich_help_panel=STACK)
+    ] = Options.api_key_var,
+    target_version: Annotated[
+        str | None, typer.Option(help="Write for this version; default the newest known.", rich_help_panel=STACK)
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace files of an earlier export.")] = False,
+) -> None:
+    """Write what another training stack needs to use a served environment."""
+    if rows is not None and split is not None:
+        stop("--rows FILE and --split name two sources of rows; give one")
+    chosen = _target(target)
+    options = Options(_version(chosen, target_version), model, base_url, api_key_var)
+    try:
+        facts = asyncio.run(facts_of(url, env, token, Wanted(rows, split, limit)))
+        made = chosen.export(facts, options)
+        write_folder(out, made.files, force=force)
+    except (WrongRequest, RowError, SessionFailed, ExportError) as error:
+        stop(str(error))
+    typer.echo(f"{out}: {facts.name} for {target} {options.version}, {len(facts.rows)} rows; begin with README.md")
+    for warning in made.warnings:
+        typer.echo(f"note: {warning}", err=True)
+
+
+def _target(name: str) -> Target:
+    if name not in TARGETS:
+        stop(f"there is no target {name!r}; the targets are: {', '.join(TARGETS)}")
+    return import_module(f"..exports.{name.replace('-', '_')}", __package__).TARGET
+
+
+def _version(target: Target, asked: str | None) -> str:
+    if asked is not None and asked not in target.versions:
+        stop(f"--target-version {asked}: for {target.name} there are {', '.join(target.versions)}")
+    return asked or target.versions[0]

@@ -1,0 +1,35 @@
+"""What a target is: a name, the versions it is written for, and a function from facts and options to files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from .facts import Facts
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What a command line may say about the other stack."""
+
+    version: str
+    model: str = "Qwen/Qwen3-4B-Instruct-2507"
+    base_url: str = "http://127.0.0.1:8000/v1"
+    api_key_var: str = "OPENAI_API_KEY"
+
+
+@dataclass(frozen=True, slots=True)
+class Export:
+    """Files by path, and what to tell at the end beside that they were written."""
+
+    files: Mapping[str, str]
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """`versions`: those that it can be written for, the default first."""
+
+    name: str
+    versions: tuple[str, ...]
+    export: Callable[[Facts, Options], Export]

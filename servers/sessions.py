@@ -398,7 +398,7 @@ def task_of(served: Served, request: SeedRequest) -> tuple[Row, Any]:
 
     The data is the session's own: what its environment writes there must not reach the next session of the row.
     """
-    row = request.row if request.row is not None else choose_row(served, request)
+    row = choose_row(served, request)
     try:
         row = replace(row, data=copied(dict(row.data)))
     except RecursionError:
@@ -407,7 +407,10 @@ def task_of(served: Served, request: SeedRequest) -> tuple[Row, Any]:
 
 
 def choose_row(served: Served, request: SeedRequest) -> Row:
-    """The row a request without one means. Raises `RowError`."""
+    """The row that a request brings or means. Raises `RowError`."""
+    if request.row is not None:
+        place = request.row.place()
+        return request.row if place is None else served.rows.get(*place)
     if request.index is None and (request.split is None or request.seed is not None):
         return served.rows.choose(request.seed, request.split)
     split = request.split if request.split is not None else next(iter(served.rows.splits), "")

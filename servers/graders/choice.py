@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from string import ascii_uppercase
 from typing import Any
 
@@ -107,7 +108,7 @@ def _all_joined(text: str, alone: Sequence[re.Match[str]]) -> bool:
     if len(alone) < 2 or _LETTER.match(text) is None:
         return False
     ends = not text[alone[-1].end() :].strip(" \n.!?)]*`$")
-    return ends and all(_joined(text, *pair) for pair in zip(alone, alone[1:], strict=False))
+    return ends and all(_joined(text, *pair) for pair in pairwise(alone))
 
 
 def _joined(text: str, first: re.Match[str], second: re.Match[str] | None = None) -> bool:

@@ -7,7 +7,8 @@ r"""Which part of a policy's answer is its program.
 
 Fences are CommonMark's: three or more backticks or tildes, closed by a line of at least as many of the same alone,
 indented no more than three columns further; a shorter fence inside is content. A fence that is never closed runs to
-the end, and is the last one. A block may be indented as a whole (in a list). Blocks tagged `markdown` or `md` are
+the end, and is the last one. A block may be indented as a whole, in a list or quoted with `>`, and one that is tagged
+as Python may begin at the end of a line of text. Blocks tagged `markdown` or `md` are
 looked into. A tagged block without content is still the last one; an untagged one is a stray fence and does not count.
 """
 
@@ -21,7 +22,10 @@ from .extract import spoken
 
 PYTHON_TAGS = frozenset({"python", "python3", "py", "py3", "python2", "py2"})
 LOOKED_INTO = frozenset({"markdown", "md"})
-_FENCE = re.compile(r"(?P<indent>[ \t]*)(?:[-*+] +)?(?P<fence>`{3,}|~{3,})(?P<info>.*)")
+_FENCE = re.compile(r"(?P<indent>[ \t]*(?:(?:[-*+]|[0-9]{1,9}[.)]) {1,4})?)(?P<fence>`{3,}|~{3,})(?P<info>.*)")
+#: Not CommonMark's, but models write it: `**Solution:** ```python`.
+_LATE = re.compile(r"(?P<indent>)(?P<fence>`{3,}) ?(?P<info>(?:python|py)[23]?[ \t\r]*)", re.IGNORECASE)
+_QUOTE = re.compile(r" {0,3}> ?")
 _TAG = re.compile(r"\{?\s*\.?([\w+#-]+)")
 
 
@@ -49,22 +53,30 @@ def program_of(completion: str) -> str | None:
 def blocks_of(text: str, depth: int = 0) -> Iterator[Block]:
     """The fenced blocks of a text, in the order in which they end."""
     opening: re.Match[str] | None = None
+    quoted = False
     lines: list[str] = []
     for line in text.split("\n"):
-        match = _FENCE.fullmatch(line)
+        quote = _QUOTE.match(line) if quoted or opening is None else None
+        match = _FENCE.fullmatch(line, quote.end() if quote else 0)
         if opening is None:
-            opening = match if match and _opens(match) else None
+            opening = match if match and _opens(match) else _late(line)
+            quoted = quote is not None
         elif match and _closes(match, opening):
             yield from _blocks(opening, lines, depth)
             opening, lines = None, []
         else:
-            lines.append(line)
+            lines.append(line[quote.end() :] if quote else line)
     if opening is not None:
         yield from _blocks(opening, lines, depth)
 
 
 def _opens(match: re.Match[str]) -> bool:
     return not (match["fence"].startswith("`") and "`" in match["info"])
+
+
+def _late(line: str) -> re.Match[str] | None:
+    at = line.find("```")
+    return _LATE.fullmatch(line, at) if at > 0 else None
 
 
 def _closes(match: re.Match[str], opening: re.Match[str]) -> bool:

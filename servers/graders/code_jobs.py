@@ -17,13 +17,16 @@ from .inside.plain import encode
 LIMIT_SIGNALS = {-24: Status.TIMEOUT, -25: Status.OUTPUT}
 #: What sites that call a function have imported already; answers written for them leave it out.
 PRELUDE = """\
-import bisect, collections, functools, heapq, itertools, math, operator, random, re, string, sys, typing
+import bisect, collections, copy, functools, heapq, itertools, math, operator, random, re, string, sys, typing
 from bisect import *
 from collections import *
+from copy import *
 from functools import *
 from heapq import *
 from itertools import *
+from math import *
 from typing import *
+del pow
 """
 
 

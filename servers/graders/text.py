@@ -21,7 +21,7 @@ References = str | int | float | Sequence[str | int | float]
 PATTERN_MEMORY_BYTES = 8 << 20
 _ARTICLES = plain_re.compile(r"\b(a|an|the)\b")
 #: A point before a digit, and the minus of a number, are no punctuation: 3.5 is not 35, and -5 not 5.
-_MARK = plain_re.compile(r"(?P<number>(?<![^\W\d])\.(?=\d)|(?<![\w.)])[-−](?=\.?\d))|[^\w\s]|_")
+_MARK = plain_re.compile(r"(?P<number>(?<![^\W\d])\.(?=\d)|(?<![\w.)])[-\u2212](?=\.?\d))|[^\w\s]|_")
 #: LaTeX's way to set a whole answer as text.
 _SET = plain_re.compile(r"\\(?:text|math)[a-z]{0,6}\s{0,9}\{([^{}]*)\}")
 #: Whole numbers that a float holds exactly.
@@ -30,7 +30,9 @@ LARGEST_WHOLE = 2.0**53
 
 def references(expected_answer: References) -> list[str]:
     """One or several expected answers, as texts. Raises `RowError` for what is none."""
-    several = expected_answer if isinstance(expected_answer, list | tuple) else [expected_answer]
+    several = [expected_answer] if isinstance(expected_answer, str | int | float) else expected_answer
+    if not isinstance(several, list | tuple):
+        raise RowError(f"an expected answer is a text or a number, got {several!r:.60}")
     if not several:
         raise RowError("the list of expected answers is empty")
     for value in several:

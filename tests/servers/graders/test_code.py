@@ -162,3 +162,10 @@ async def test_a_lost_sandbox_is_never_a_score(shape: str) -> None:
 async def test_a_program_cannot_break_a_test_into_our_failure(pool: Pool, program: str) -> None:
     """A name that it lacks, or has as something else, breaks a test early, and is the program's own doing."""
     assert await code(f"```python\n{program}\n```", pool, test_list=["assert add(1, 2) == 3"]) == 0.0
+
+
+@pytest.mark.parametrize(
+    "expression", ["gcd(a, 0) + b", "deepcopy(a) + b", "a + b if inf else 0", "pow(a + b, 1, 100)"]
+)
+async def test_a_called_function_finds_what_its_site_has_imported(pool: Pool, expression: str) -> None:
+    assert await code(fence(CALLED.format(expression)), pool, **SHAPES["apps, calling"][0]) == 1.0

@@ -27,6 +27,11 @@ from gymwire.servers.types import RowError
         ("````python\ns = '''\n```\n'''\n````", "s = '''\n```\n'''\n"),
         ("```markdown\n```python\na\n```\n```", "a\n"),
         ("1. So:\n   ```python\n   if x:\n       a\n   ```", "if x:\n    a\n"),
+        ("1. ```python\n   if x:\n       a\n   ```", "if x:\n    a\n"),
+        ("- ```python\n  a\n  b\n  ```", "a\nb\n"),
+        ("> So:\n> ```python\n> if x:\n>     a\n> ```\nas I said", "if x:\n    a\n"),
+        ("**So:** ```python\na\n```\nThanks", "a\n"),
+        ("Not `a` but ```py3\nb\n```\n", "b\n"),
         ("```python\na", "a\n"),
         ("```python\na\n```\n```python\n", None),
         ("```cpp\na\n```", None),
@@ -41,7 +46,14 @@ def test_the_program_of_an_answer(answer: str, program: str | None) -> None:
 
 
 def test_a_hostile_answer_is_read_in_no_time() -> None:
-    for line in ("`" * 200_000, "```" + " " * 200_000 + "x", "- " * 100_000, "~~~\n" * 50_000):
+    for line in (
+        "`" * 200_000,
+        "```" + " " * 200_000 + "x",
+        "x" * 200_000 + "```",
+        "> " * 200_000,
+        "- " * 100_000,
+        "~~~\n" * 50_000,
+    ):
         program_of(line)
 
 

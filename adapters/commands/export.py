@@ -13,7 +13,7 @@ from ...servers.commands.options import stop
 from ...servers.types import RowError
 from ..exports.facts import Wanted, facts_of
 from ..exports.folder import ExportError, write_folder
-from ..exports.target import Options, Target
+from ..exports.target import API_KEY_VAR, BASE_URL, MODEL, Options, Target
 from ..session import SessionFailed, WrongRequest
 
 TARGETS = ("prime-rl", "nemo-rl", "nemo-gym", "verifiers", "openenv")
@@ -42,15 +42,13 @@ def export(
     limit: Annotated[
         int | None, typer.Option(help="At most so many rows.", min=1, metavar="COUNT", rich_help_panel=ROWS)
     ] = None,
-    model: Annotated[
-        str, typer.Option(help="The model to train or evaluate.", rich_help_panel=STACK)
-    ] = Options.model,
+    model: Annotated[str, typer.Option(help="The model to train or evaluate.", rich_help_panel=STACK)] = MODEL,
     base_url: Annotated[
         str, typer.Option(help="Where the model is served, for evaluations.", rich_help_panel=STACK)
-    ] = Options.base_url,
+    ] = BASE_URL,
     api_key_var: Annotated[
         str, typer.Option(help="The variable with that endpoint's key.", rich_help_panel=STACK)
-    ] = Options.api_key_var,
+    ] = API_KEY_VAR,
     target_version: Annotated[
         str | None, typer.Option(help="Write for this version; default the newest known.", rich_help_panel=STACK)
     ] = None,

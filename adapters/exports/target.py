@@ -8,14 +8,19 @@ from dataclasses import dataclass
 from .facts import Facts
 
 
+MODEL = "Qwen/Qwen3-4B-Instruct-2507"
+BASE_URL = "http://127.0.0.1:8000/v1"
+API_KEY_VAR = "OPENAI_API_KEY"
+
+
 @dataclass(frozen=True, slots=True)
 class Options:
     """What a command line may say about the other stack."""
 
     version: str
-    model: str = "Qwen/Qwen3-4B-Instruct-2507"
-    base_url: str = "http://127.0.0.1:8000/v1"
-    api_key_var: str = "OPENAI_API_KEY"
+    model: str = MODEL
+    base_url: str = BASE_URL
+    api_key_var: str = API_KEY_VAR
 
 
 @dataclass(frozen=True, slots=True)

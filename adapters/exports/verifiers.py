@@ -72,12 +72,16 @@ def _settings(facts: Facts) -> list[Setting]:
             f"60 s: a seed that waits {float(facts.limits['queue_timeout_s']):g} s for a place, or a call behind "
             "another, may be given up while the server still carries it out",
         ),
-        Setting("env.agent.max_turns", facts.max_turns, "no limit: a policy that never stops holds its session for ever"),
+        Setting(
+            "env.agent.max_turns", facts.max_turns, "no limit: a policy that never stops holds its session for ever"
+        ),
         Setting("max_concurrent", inflight(facts), f"128; more than {facts.capacity} would wait for places and fail"),
         Setting("env.agent.harness.id", "null", "`bash`: an agent with a shell of its own beside the tools"),
         Setting("env.agent.runtime.type", "subprocess", "Prime's hosted sandboxes, which need an account"),
         Setting("GYMWIRE_TOKEN", "(environment)", "401 at the seed, where the server asks for a token"),
-        Setting("X-Gymwire-Masked", "error", "verify answers 200 with a reward of 0.0, which counts; the package sends it"),
+        Setting(
+            "X-Gymwire-Masked", "error", "verify answers 200 with a reward of 0.0, which counts; the package sends it"
+        ),
     ]
 
 

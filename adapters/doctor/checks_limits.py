@@ -19,8 +19,8 @@ async def capacity(at: Patient) -> str:
     most, queue_s = limits.get("max_sessions"), float(limits.get("queue_timeout_s") or 0.0)
     if isinstance(most, int) and most > MAX_FILL:
         raise NotApplicable(
-            f"the server takes {most} sessions, and at most {MAX_FILL} are opened here: serve a copy with a lower limit "
-            "(--max-sessions 8 --queue-timeout 1)"
+            f"the server takes {most} sessions, and at most {MAX_FILL} are opened here: "
+            "serve a copy with a lower limit (--max-sessions 8 --queue-timeout 1)"
         )
     if queue_s > min(at.seconds_left - 5, 15):
         raise NotApplicable(f"a seed waits {queue_s:g} s in the queue, and {at.seconds_left:.0f} s are left: --seconds")

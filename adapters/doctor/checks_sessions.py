@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 
+from ..session import CONTROL_NAMES
 from .findings import Broken, NotApplicable
 from .patient import Patient, differing
 from .wire import Episode, Kind
@@ -91,8 +92,13 @@ async def unknown_handle(at: Patient) -> str:
             graded = await episode.verify(at.answer(0))
             if graded.scores:
                 raise Broken(f"verify {why} was scored {graded.reward!r}", graded.said.exchange)
+    name = next(iter(names), "")
+    for why, said in await at.wire.unknown_places(name, at.arguments(name, 0) if name else {}):
+        tried += 1
+        if said.kind is Kind.OK:
+            raise Broken(f"a request {why} was carried out", said.exchange)
     if not tried:
-        raise NotApplicable("there is no tool to call, and no verify")
+        raise NotApplicable("this server has no sessions that could be asked for, or nothing to ask of them")
     return f"{tried} requests without a session were refused"
 
 
@@ -103,6 +109,8 @@ async def close(at: Patient) -> str:
     for name in at.survey.script[:1]:
         await episode.call(name, at.arguments(name, 0))
     said = await episode.close()
+    if said is not None and said.status == 405:
+        raise NotApplicable("the server does not let its clients end a session")
     if said is not None and said.kind is not Kind.OK:
         raise Broken("closing was refused", said.exchange)
     for name in at.survey.script[:1]:
@@ -111,7 +119,7 @@ async def close(at: Patient) -> str:
             raise Broken("a call after close was carried out", after.exchange)
     await _closed_verify(at, episode)
     again = await episode.close()
-    if again is not None and again.kind is not Kind.OK:
+    if again is not None and again.kind is not Kind.OK and at.ours:
         raise Broken("closing again was refused", again.exchange)
     return "gone after close; closing again succeeds"
 
@@ -125,7 +133,11 @@ async def _closed_verify(at: Patient, episode: Episode) -> None:
 
 async def control_hidden(at: Patient) -> str:
     episode = await at.seed()
+    if listed := [tool.name for tool in episode.tools if tool.name in CONTROL_NAMES]:
+        raise Broken(f"the policy's tools hold {', '.join(listed)}", episode.first.exchange)
     calls = await at.wire.control_calls(episode)
+    if not calls:
+        raise NotApplicable("on this wire of this server nothing tells a policy's call from its harness's")
     for name, said in calls:
         if said.kind is Kind.OK:
             raise Broken(f"the control call {name!r} is open to whatever a policy emits", said.exchange)

@@ -14,6 +14,8 @@ from ..pool import Pool
 from ..resolve import Found, check_wire, read_url, resolve
 from ..session import WrongRequest
 from .gym import GymWire
+from .mcp import McpWire
+from .openenv import OpenEnvWire
 from .patient import Options, Patient
 from .wire import Place, RawTask, RawWire
 
@@ -21,6 +23,8 @@ MAX_TASKS = 8
 SEED = 7
 _WIRES: dict[str, Callable[[Place, McpOptions], RawWire]] = {
     "nemo-gym": lambda place, _: GymWire(place),
+    "openenv": lambda place, _: OpenEnvWire(place),
+    "mcp": McpWire,
 }
 
 
@@ -44,7 +48,13 @@ async def open_patient(target: Target, options: Options) -> Patient:
     found = await resolve(url, wire=target.wire, env=target.env, token=target.token)
     place = _ours(found, target, options) if found is not None else _strangers(url, target, options)
     wire = _WIRES[found.wire if found is not None else str(target.wire)](place, target.mcp)
-    return Patient(wire, _tasks(place, target), options)
+    patient = Patient(wire, _tasks(place, target), options)
+    try:
+        await wire.prepare()
+    except BaseException:
+        await place.pool.close()
+        raise
+    return patient
 
 
 def _ours(found: Found, target: Target, options: Options) -> Place:

@@ -85,8 +85,8 @@ _ALL = (
     Promise(
         "repeatable",
         "The same calls of the same task are answered alike and score alike.",
-        "Episodes are recovered by replay, and every comparison between runs rests on it. An environment that is random "
-        "on purpose breaks it: skip it then.",
+        "Episodes are recovered by replay, and every comparison between runs rests on it. An environment that is "
+        "random on purpose breaks it: skip it then.",
         "Two episodes of one row and seed with equal calls.",
         "Draw what is random from the seed, and keep clocks and ids out of answers.",
         SESSIONS,
@@ -192,20 +192,11 @@ _ALL = (
         ("nemo-gym", "mcp"),
     ),
     Promise(
-        "half-open",
-        "A socket whose client no longer answers pings is closed.",
-        "A client that vanished without a farewell would hold its place for ever.",
-        "A socket with an episode that answers no ping, for 45 seconds.",
-        "Let the WebSocket server ping (uvicorn --ws-ping-interval), and end the session with its socket.",
-        OPENENV_WIRE,
-        OPENENV,
-    ),
-    Promise(
         "control-hidden",
         "What the policy may call holds no call that seeds, grades or closes.",
         "An agent posts whatever name its model emits; a policy that can grade or reseed itself escapes bad scores.",
-        "The control calls' names as a policy would call them, in the middle of an episode, which must go on as if they "
-        "had not been made.",
+        "The control calls' names as a policy would call them, in the middle of an episode, which must go on as if "
+        "they had not been made.",
         "Ask for a mark that no policy can set (a header, metadata), or for a whole body.",
         SESSIONS,
     ),
@@ -223,8 +214,8 @@ _ALL = (
         "A failure of the server's side is said in the form that the chosen trainer masks, never as a plain 0.0.",
         "A plain 0.0 teaches the policy that what it did was wrong.",
         "Verify of a session that does not exist, or was closed: the failure that anybody can bring about.",
-        "nemo-rl: 200 with instance_config.mask_sample, or 5xx; verifiers, prime-rl: 5xx (gymwire: --masked-as-error, or "
-        "the header X-Gymwire-Masked: error).",
+        "nemo-rl: 200 with instance_config.mask_sample, or 5xx; verifiers, prime-rl: 5xx (gymwire: --masked-as-error, "
+        "or the header X-Gymwire-Masked: error).",
         f"{GYM_WIRE}; NeMo RL; verifiers 0.4.0",
     ),
     Promise(
@@ -243,14 +234,6 @@ _ALL = (
         "Broken JSON, a body of the wrong type, an unknown kind of message; then a proper one.",
         "Answer 4xx (NeMo Gym), an error message (OpenEnv), a JSON-RPC error (MCP).",
         f"{GYM_WIRE}; {OPENENV_WIRE}; {MCP_WIRE}",
-    ),
-    Promise(
-        "no-tracebacks",
-        "No answer shows the server's own code.",
-        "A policy reads them: paths and sources of the grader.",
-        "Every answer of the examination is looked through.",
-        "Answer a sentence; keep the traceback in the log.",
-        "Two kinds of error (README)",
     ),
     Promise(
         "tool-names",
@@ -281,7 +264,7 @@ _ALL = (
         "reset-named",
         "A reset begins a new episode, under a new name and with no steps.",
         "A reset that nobody can see mixes two episodes in one score.",
-        "reset, two steps, reset: the state must have another episode_id and step_count 0; an id that is given is kept.",
+        "reset, two steps, reset: the state must have another episode_id and step_count 0; an id that is given stays.",
         "Make an id at every reset, unless one is given.",
         OPENENV_WIRE,
         OPENENV,
@@ -311,6 +294,23 @@ _ALL = (
         "A seed without the token that this examination uses.",
         "gymwire serve --token-file.",
         "docs/threat-model.md",
+    ),
+    Promise(
+        "half-open",
+        "A socket whose client no longer answers pings is closed.",
+        "A client that vanished without a farewell would hold its place for ever.",
+        "A socket with an episode that answers no ping, for 45 seconds.",
+        "Let the WebSocket server ping (uvicorn --ws-ping-interval), and end the session with its socket.",
+        OPENENV_WIRE,
+        OPENENV,
+    ),
+    Promise(
+        "no-tracebacks",
+        "No answer shows the server's own code.",
+        "A policy reads them: paths and sources of the grader.",
+        "Every answer of the examination is looked through.",
+        "Answer a sentence; keep the traceback in the log.",
+        "Two kinds of error (README)",
     ),
 )  # fmt: skip
 

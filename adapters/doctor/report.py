@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -102,8 +103,9 @@ def _add_verdict(case: ElementTree.Element, finding: Finding) -> None:
     element.text = _clean("\n".join([*lines, f"fix: {finding.promise.fix}"]))
 
 
+#: Characters that XML cannot hold.
+_NOT_XML = re.compile("[^\t\n\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
 def _clean(text: str) -> str:
-    """Without characters that XML cannot hold."""
-    return "".join(
-        char if char in "\t\n" or (char >= " " and not "\ud800" <= char <= "\udfff") else "\ufffd" for char in text
-    )
+    return _NOT_XML.sub("\ufffd", text)

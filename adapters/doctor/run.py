@@ -7,7 +7,7 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 from time import perf_counter
 
-from . import checks_answers, checks_gym, checks_limits, checks_sessions, checks_tasks
+from . import checks_answers, checks_gym, checks_limits, checks_openenv, checks_sessions, checks_tasks
 from .findings import Broken, Exchange, Finding, NotApplicable, Verdict
 from .patient import Patient
 from .promises import PROMISES, Promise
@@ -45,6 +45,9 @@ CHECKS: dict[str, Check] = {
     "tool-names": checks_answers.tool_names,
     "tool-descriptions": checks_answers.tool_descriptions,
     "tool-schemas": checks_answers.tool_schemas,
+    "reset-named": checks_openenv.reset_named,
+    "step-count": checks_openenv.step_count,
+    "half-open": checks_openenv.half_open,
     "latency": checks_tasks.latency,
     "token": checks_answers.token,
     "no-tracebacks": checks_answers.no_tracebacks,
@@ -58,12 +61,24 @@ class CannotExamine(Exception):
 async def examine(at: Patient, watch: Watcher = lambda promise: None) -> list[Finding]:
     """Every chosen promise, in order. Raises `CannotExamine`."""
     await _first_look(at)
+    names = chosen(at)
+    if "half-open" in names:
+        await checks_openenv.watch_half_open(at)
     findings = []
-    for name in chosen(at):
-        promise = PROMISES[name]
-        watch(promise)
-        findings.append(await _judge(at, promise))
+    try:
+        for name in names:
+            promise = PROMISES[name]
+            watch(promise)
+            findings.append(await _judge(at, promise))
+    finally:
+        await _stop_watching(at)
     return findings
+
+
+async def _stop_watching(at: Patient) -> None:
+    if at.watching is not None:
+        at.watching.cancel()
+        await asyncio.wait({at.watching})
 
 
 def chosen(at: Patient) -> list[str]:
@@ -72,9 +87,8 @@ def chosen(at: Patient) -> list[str]:
         name
         for name, promise in PROMISES.items()
         if name in CHECKS
-        and at.wire.name in promise.wires
         and name not in options.skip
-        and (not options.only or name in options.only)
+        and (name in options.only or (not options.only and at.wire.name in promise.wires))
     ]
 
 
@@ -103,6 +117,8 @@ async def _judge(at: Patient, promise: Promise) -> Finding:
 
 
 async def _verdict(at: Patient, promise: Promise) -> tuple[Verdict, str, tuple[Exchange, ...]]:
+    if at.wire.name not in promise.wires:
+        return Verdict.NOT_APPLICABLE, f"it is a promise of {' and '.join(promise.wires)}", ()
     left_s = at.seconds_left
     if left_s <= 0:
         return Verdict.NOT_APPLICABLE, f"the {at.options.seconds:g} s were over: --seconds", ()

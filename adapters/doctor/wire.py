@@ -138,6 +138,10 @@ class RawWire(ABC):
         self.answers: list[Said] = []  # for what is looked for in every answer
         self._open: list[Episode] = []
 
+    async def prepare(self) -> None:
+        """Learn what a stranger's server must be asked for. Raises `WrongRequest`."""
+        return
+
     @abstractmethod
     async def seed(self, task: RawTask, name: str = "") -> Episode:
         """Begin an episode, under a name of ours where the wire takes one. Raises `SeedRefused`."""
@@ -145,6 +149,10 @@ class RawWire(ABC):
     @abstractmethod
     async def lost(self, task: RawTask) -> list[tuple[str, Episode]]:
         """Episodes that the server knows nothing of: without a handle, with a forged and with a damaged one."""
+
+    async def unknown_places(self, name: str, arguments: Json) -> list[tuple[str, Said]]:
+        """Further ways to ask for a session that does not exist, with one tool to call."""
+        return []
 
     @abstractmethod
     async def control_calls(self, episode: Episode) -> list[tuple[str, Said]]:

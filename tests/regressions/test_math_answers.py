@@ -60,9 +60,18 @@ def is_refused_in_time(answer: str, gold: str, limit_s: float) -> bool:
         started = time.monotonic()
         if is_correct(answer, gold):
             return False
-        if time.monotonic() - started < limit_s:
+        took_s = time.monotonic() - started
+        if took_s < limit_s or took_s < limit_s * slowness():
             return True
     return False
+
+
+def slowness() -> float:
+    """How much longer than its processor time a busy program takes just now: 1 where others leave it a processor."""
+    started, used = time.monotonic(), time.process_time()
+    while time.process_time() - used < 0.2:
+        pass
+    return max(1.0, (time.monotonic() - started) / 0.2)
 
 
 async def test_hostile_answers_end_within_their_limit_and_the_worker_goes_on(cases: dict[str, Any]) -> None:

@@ -69,10 +69,12 @@ async def rewards_of(play: Any, environment: type[Environment], split: str) -> d
     """What each policy earns in the split's rows, 256 at most; played once."""
     if (environment, split) not in _rewards:
         rows = list(environment.rows(split, min(SIZES[environment][split], MOST_ROWS), 0))
+        few = asyncio.Semaphore(4)  # nobody waits long for a place to run a program
         async with settings_of(environment) as settings:
 
             async def reward(policy: str, index: int) -> float:
-                return await (await play(environment, rows[index], policy, index, **settings)).reward()
+                async with few:
+                    return await (await play(environment, rows[index], policy, index, **settings)).reward()
 
             _rewards[environment, split] = {
                 policy: await asyncio.gather(*(reward(policy, index) for index in range(len(rows))))

@@ -1,0 +1,54 @@
+"""Make the deployment's secrets as files in volumes, each once; what is there already stays as it is.
+
+    tokens/tokens     what clients send: one token that may play, one that may read figures (0400)
+    sandbox/token     between the environments' servers and the sandbox (0440: the sandbox service is of the group)
+    metrics/token     the second of the first file alone, for Prometheus, whose user is another one (0444)
+
+A file is complete or not there: it is written beside its place and linked to it.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import sys
+from pathlib import Path
+
+ROOT = Path("/run/gymwire")
+
+
+def main() -> int:
+    os.umask(0o077)
+    play, figures = secrets.token_urlsafe(32), secrets.token_urlsafe(32)
+    made = make(ROOT / "tokens/tokens", f"{play} play name=players\n{figures} admin name=metrics\n", 0o400)
+    make(ROOT / "metrics/token", admin_token(ROOT / "tokens/tokens"), 0o444)
+    make(ROOT / "sandbox/token", f"{secrets.token_urlsafe(32)}\n", 0o440)
+    print("secrets: made" if made else "secrets: there already")
+    return 0
+
+
+def make(path: Path, text: str, mode: int) -> bool:
+    """Whether the file was made; False where there is one."""
+    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    number = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    try:
+        with os.fdopen(number, "w") as file:
+            file.write(text)
+            os.fchmod(file.fileno(), mode)
+            os.fsync(file.fileno())
+        os.link(beside, path)
+    except FileExistsError:
+        return False
+    finally:
+        beside.unlink()
+    return True
+
+
+def admin_token(path: Path) -> str:
+    """The first token of the file that may read figures."""
+    lines = (line.split() for line in path.read_text().splitlines() if line.strip() and not line.startswith("#"))
+    return next(words[0] for words in lines if "admin" in words[1:])
+
+
+if __name__ == "__main__":
+    sys.exit(main())

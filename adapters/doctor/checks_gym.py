@@ -13,7 +13,7 @@ from ..nemo_gym import CookieJar
 from ..responses import response_of
 from .findings import Broken, NotApplicable
 from .gym import GymEpisode, GymWire
-from .patient import Patient, differing
+from .patient import Patient, Trace
 from .wire import Kind, SeedRefused
 
 
@@ -27,15 +27,13 @@ async def cookie_kept(at: Patient) -> str:
     before = kept.jar.header
     frozen = GymEpisode(kept.wire, _Frozen(before), kept.row, kept.name)
     still = await at.play(frozen, 0)
-    alone = await at.alone(0)
+    _lasting(trace)
     for one, why in ((trace, "merged"), (still, "of the seed")):
-        if one.without(at.survey.shaky) != alone.without(at.survey.shaky):
-            raise Broken(f"the session was lost with the cookies {why}: {differing(alone, one)}", *one.evidence[:2])
-    _lasting(at, trace)
+        await at.went_as_alone(one, 0, f"the session was lost with the cookies {why}")
     return f"one session from seed to verify, {len(trace.answers)} calls"
 
 
-def _lasting(at: Patient, trace: Any) -> None:
+def _lasting(trace: Trace) -> None:
     """A script that only fails cannot tell one session from none."""
     lost = [
         exchange for answer, exchange in zip(trace.answers, trace.evidence, strict=False) if answer[1] is Kind.REFUSED
@@ -84,9 +82,7 @@ async def own_cookie(at: Patient) -> str:
         if refused.said.kind in (Kind.REFUSED, Kind.POLICY):
             return "a seed on a live cookie is refused"
         raise Broken("a seed on a live cookie broke the server", refused.said.exchange) from None
-    trace, alone = await at.play(again, 0), await at.alone(0)
-    if trace.without(at.survey.shaky) != alone.without(at.survey.shaky):
-        raise Broken(f"a seed on a live cookie did not begin anew: {differing(alone, trace)}", again.first.exchange)
+    await at.went_as_alone(await at.play(again, 0), 0, "a seed on a live cookie did not begin anew")
     return "each seed its own; on a live cookie it begins anew"
 
 

@@ -6,7 +6,7 @@ import secrets
 
 from ..session import CONTROL_NAMES
 from .findings import Broken, NotApplicable
-from .patient import Patient, differing
+from .patient import Patient
 from .wire import Episode, Kind
 
 _ENDED = frozenset((Kind.REFUSED, Kind.POLICY))
@@ -37,9 +37,7 @@ async def call_idempotent(at: Patient) -> str:
     if not at.survey.script:
         raise NotApplicable("there is no tool to call")
     trace = await at.play(await at.seed(), 0, key=secrets.token_hex(4))
-    alone = await at.alone(0)
-    if trace.without(at.survey.shaky) != alone.without(at.survey.shaky):
-        raise Broken(f"repeated calls were carried out twice: {differing(alone, trace)}", *trace.evidence[-2:])
+    await at.went_as_alone(trace, 0, "repeated calls were carried out twice")
     return f"{len(trace.answers)} calls, each sent twice, acted once"
 
 
@@ -144,7 +142,5 @@ async def control_hidden(at: Patient) -> str:
         if said.kind is Kind.BROKEN:
             raise Broken(f"{name!r}, as a policy might emit it, broke the server", said.exchange)
     trace = await at.play(episode, 0)
-    alone = await at.alone(0)
-    if trace.without(at.survey.shaky) != alone.without(at.survey.shaky):
-        raise Broken(f"refused control calls changed the episode: {differing(alone, trace)}", calls[-1][1].exchange)
+    await at.went_as_alone(trace, 0, "refused control calls changed the episode")
     return f"{len(calls)} control calls were refused, and changed nothing"

@@ -86,13 +86,7 @@ async def _compare_alone(at: Patient, traces: Sequence[Trace]) -> int:
     for number, trace in enumerate(traces):
         if number >= 2 and monotonic() > until:
             return number
-        alone = await at.alone(number + 1)
-        if trace.without(at.survey.shaky) != alone.without(at.survey.shaky):
-            raise Broken(
-                f"an episode beside others went differently than alone: {differing(alone, trace)}",
-                *trace.evidence[:1],
-                *trace.evidence[-1:],
-            )
+        await at.went_as_alone(trace, number + 1, "an episode beside others went differently than alone")
     return len(traces)
 
 
@@ -106,7 +100,7 @@ async def latency(at: Patient) -> str:
     if not episodes:
         raise NotApplicable("the server is full")
     rounds = await at.at_once(len(episodes), lambda number: _timed(at, name, episodes[number], number))
-    measured = sorted(sample for samples in rounds for sample in samples)
+    measured = sorted((sample for samples in rounds for sample in samples), key=lambda sample: sample[0])
     seconds = [sample[0] for sample in measured]
     p50, p95 = percentile(seconds, 0.5), percentile(seconds, 0.95)
     said = f"{name} from {len(episodes)} sessions at once: p50 {p50 * 1e3:.0f} ms, p95 {p95 * 1e3:.0f} ms"

@@ -125,12 +125,8 @@ class McpWire(RawWire):
     def _offered(self) -> Sequence[Tool]:
         from ..foreign_mcp import offered_tools
 
-        return (
-            offered_tools({tool.name: tool for tool in self._listed}, self.options) if self._unique() else self._listed
-        )
-
-    def _unique(self) -> bool:
-        return len({tool.name for tool in self._listed}) == len(self._listed)
+        named = {tool.name: tool for tool in self._listed}
+        return offered_tools(named, self.options) if len(named) == len(self._listed) else self._listed
 
     # ---- requests
 

@@ -9,6 +9,7 @@ import asyncio
 import json
 import secrets
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from time import perf_counter
 from typing import Any, Self
@@ -108,10 +109,8 @@ class SocketEpisode(Episode):
     async def close(self) -> Said | None:
         """The wire's own farewell; the server then closes the socket."""
         if not self.socket.websocket.closed:
-            try:
+            with suppress(aiohttp.ClientError, ConnectionError, RuntimeError):  # it may be closing already
                 await self.socket.websocket.send_str('{"type": "close"}')
-            except (aiohttp.ClientError, ConnectionError, RuntimeError):
-                pass  # it is being closed anyway
             await self.socket.is_closed_by_server(2.0)
         await self.socket.close()
         return None

@@ -139,6 +139,16 @@ class Patient:
             await episode.close()
         return self._solos[salt]
 
+    async def went_as_alone(self, trace: Trace, salt: int, why: str) -> None:
+        """Raises `Broken` where it did not, and `NotApplicable` where that cannot be told."""
+        alone = await self.alone(salt)
+        shaky = self.survey.shaky
+        if trace.without(shaky) != alone.without(shaky):
+            raise Broken(f"{why}: {differing(alone, trace)}", *trace.evidence[:1], *trace.evidence[-1:])
+        if shaky:
+            names = ", ".join(sorted(shaky))
+            raise NotApplicable(f"{names} answers equal calls differently (see repeatable): nothing can be compared")
+
     async def verified(self) -> tuple[Episode, Graded]:
         """An episode that has its verdict."""
         if not self.wire.verifies:

@@ -145,7 +145,7 @@ def _live(sessions: Sessions) -> Iterator[Metric]:
     """Figures read at a scrape."""
     states: Tally[tuple[str, str]] = Tally()
     calls = 0
-    for session in list(sessions.store):
+    for session in sessions.here():
         states[session.served.name, session.state.value] += 1
         calls += session.in_flight
     family = GaugeMetricFamily("gymwire_sessions", "Sessions by state.", labels=("environment", "state"))

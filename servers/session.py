@@ -48,6 +48,7 @@ from .types import (
 if TYPE_CHECKING:
     from .catalog import Served
     from .store import CallerKey
+    from .tracing import Tracing
 
 
 NO_ROW = Row()
@@ -69,6 +70,7 @@ class Host(Protocol):
     """What a session needs from the process it lives in (`sessions.Sessions`)."""
 
     threads: running.Threads
+    tracing: Tracing | None
 
     def now(self) -> float: ...
     def called(self, session: Session, code: Code, seconds: float) -> None: ...
@@ -149,6 +151,8 @@ class Session:
             raise Refused(Code.INVALID_REQUEST, f"An idempotency key has at most {MAX_ID_CHARACTERS} characters.")
         self.in_flight += 1
         started = perf_counter()
+        tracing = self.host.tracing
+        span = None if tracing is None else tracing.begin("call", self.served.name, self.wire)
         try:
             shared = name in self.served.read_only and self._is_new(key)
             if not self._order.try_enter(shared):
@@ -157,7 +161,11 @@ class Session:
                 answer = await self._call_once(name, arguments, key)
             finally:
                 self._order.leave()
+            if span is not None:
+                span.answered(name if name in self.served.specs else "", answer)
         finally:
+            if span is not None:
+                span.end_of(self)
             self.in_flight -= 1
             self.last_used = self.host.now()
         self.host.called(self, answer.code, perf_counter() - started)
@@ -306,6 +314,16 @@ class Session:
             self.outcome = replace(self.outcome, disagreements=said)
 
     async def _verify_now(self, transcript: Transcript) -> None:
+        tracing = self.host.tracing
+        span = None if tracing is None else tracing.begin("verify", self.served.name, self.wire)
+        try:
+            await self._score(transcript)
+        finally:
+            if span is not None:
+                span.scored(self)
+                span.end_of(self)
+
+    async def _score(self, transcript: Transcript) -> None:
         started = perf_counter()
         environment = self.environment
         assert environment is not None

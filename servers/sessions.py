@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import orjson
 
@@ -33,6 +33,9 @@ from .running import Threads
 from .session import LIVE, MAX_ID_CHARACTERS, NO_ROW, Session
 from .store import CallerKey, MemoryStore, Remembered, Signer
 from .types import Failure, FailureKind, Json, Row, RowError, SessionState, Stage
+
+if TYPE_CHECKING:
+    from .tracing import Tracing
 
 logger = logging.getLogger("gymwire.sessions")
 RETRY_AFTER_S = 5
@@ -68,6 +71,10 @@ class SeedRequest:
     #: What the caller names the episode in its own logs, where that is another name than `caller_id`.
     episode_id: str = ""
 
+    def named(self) -> str:
+        """The episode's name in logs and traces, or empty."""
+        return one_line(self.episode_id or self.caller_id or "")
+
 
 class Sessions:
     """The session engine's outside: what the faces and the in-process client use."""
@@ -76,6 +83,7 @@ class Sessions:
         self.limits = limits or Limits()
         self.signer = signer or Signer()
         self.metrics = Metrics()
+        self.tracing: Tracing | None = None
         self.failures = FailureLog()
         self.slots = Slots(self.limits.max_sessions, self.limits.queue_timeout_s)
         self.owners = PerOwner(self.limits.sessions_per_token, self.limits.queue_timeout_s * OWNERS_SHARE)
@@ -98,11 +106,19 @@ class Sessions:
 
     async def seed(self, served: Served, request: SeedRequest, *, owner: str = "", wire: str = "local") -> Session:
         """Begin an episode. Raises `Refused`. Cancelling it leaves the queue and frees what was taken."""
+        span = None if self.tracing is None else self.tracing.begin("seed", served.name, wire)
+        session: Session | None = None
         try:
-            return await self._seed_of(served, request, owner, wire)
+            session = await self._seed_of(served, request, owner, wire)
+            return session
         except Refused as refused:
             self.metrics.refused(served.name, wire, refused.code)
+            if span is not None:
+                span.refused(refused)
             raise
+        finally:
+            if span is not None:
+                span.end_of(session)
 
     async def _seed_of(self, served: Served, request: SeedRequest, owner: str, wire: str) -> Session:
         """A new session, or the one of an earlier seed by the same name."""
@@ -149,8 +165,7 @@ class Sessions:
         if self._draining:
             raise draining()
         handle = self.signer.new_handle()
-        episode_id = one_line(request.episode_id or request.caller_id or "")
-        session = Session(self, served, handle, handle.partition(".")[0], NO_ROW, owner, wire, episode_id)
+        session = Session(self, served, handle, handle.partition(".")[0], NO_ROW, owner, wire, request.named())
         try:
             session.row, data = task_of(served, request)
         except Exception as error:

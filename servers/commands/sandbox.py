@@ -17,6 +17,7 @@ from rich.progress import Progress, SpinnerColumn, TextColumn
 from rich.table import Table
 
 from ..auth import Guard, TokenError
+from ..logs import LogFormat, configure
 from ..process_figures import CONNECTIONS
 from ..sandbox.attacks import ATTACKS
 from ..sandbox.check import Finding
@@ -25,6 +26,7 @@ from ..sandbox.jobs import SandboxUnavailable
 from ..sandbox.select import BACKENDS, IMAGE, Choice, launcher_of, sandbox_of
 from ..sandbox.serving import application
 from . import sandbox_options as sandboxes
+from . import watch_options as watching
 from .options import errors, stop
 
 app = typer.Typer(
@@ -97,12 +99,13 @@ def serve(
     sandbox_image: sandboxes.Image = IMAGE,
     sandbox_slots: sandboxes.Slots = 0,
     allow_unsafe_sandbox: sandboxes.Unsafe = False,
+    log_format: watching.LogFormat = LogFormat.TEXT,
 ) -> None:
     """Serve the sandbox to other processes (`gymwire serve --sandbox-url URL`), so that only this one needs the engine.
 
     Whoever has a token may run programs here; there is no TLS, so beyond one machine put it behind a proxy.
     """
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
+    configure(log_format)
     choice = Choice(sandbox, sandbox_image, sandbox_slots, allow_unsafe=allow_unsafe_sandbox)
     try:
         asyncio.run(_serve(choice, Guard(file=token_file), host, port))

@@ -24,12 +24,14 @@ from ..environment import DefinitionError
 from ..faces import mcp
 from ..process_figures import CONNECTIONS
 from ..sandbox.docker import IMAGE
+from ..logs import LogFormat
 from ..sandbox.select import Choice, SharedSandbox
 from ..sessions import Limits, Sessions
 from . import sandbox_options as sandboxes
 from .options import environment_names, read_served, stop
 
 logger = logging.getLogger("gymwire.serve")
+from . import watch_options as watching
 ROUTER_PORT = 8000
 MAX_BODY_BYTES = 64 * 1024 * 1024
 #: Seconds for answers on their way, and for requests that never end, once the calls are done.
@@ -137,6 +139,7 @@ def serve(
         sessions,
         guard=guard,
         rate_limit=rate_limit,
+    sessions.tracing = tracing
         masked_as_error=masked_as_error,
         max_body_bytes=max_body,
     )
@@ -158,7 +161,7 @@ class Server(uvicorn.Server):
         self.app = app
         self._watch = Watch(connections or ConnectionLimits(), app.door.log)
         config = uvicorn.Config(
-            app,  # pyright: ignore[reportArgumentType]
+            app if tracing is None else tracing.carried(app),  # pyright: ignore[reportArgumentType]
             loop="uvloop",
             http=type("WatchedConnection", (Connection,), {"watch": self._watch}),
             ws="websockets-sansio",
@@ -173,6 +176,7 @@ class Server(uvicorn.Server):
             server_header=False,
         )
         super().__init__(config)
+        tracing = app.sessions.tracing
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Raises `DefinitionError` where an environment cannot be set up, which uvicorn would tell as a traceback."""
@@ -206,6 +210,8 @@ def _tune_memory() -> None:
     """
     with suppress(OSError, AttributeError):  # another C library
         set_option = ctypes.CDLL(None).mallopt
+        if (tracing := self.app.sessions.tracing) is not None:  # uvicorn then ends the process by its signal
+            await asyncio.to_thread(tracing.close)
         set_option(-3, 4 << 20)  # M_MMAP_THRESHOLD
         set_option(-1, 16 << 20)  # M_TRIM_THRESHOLD
     gc.collect()

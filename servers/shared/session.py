@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..answers import UNAVAILABLE, Answer, Code, Refused, gone
 from ..closing import close_soon
-from ..failures import assign
+from ..context import About
+from ..failures import assign, one_line
 from ..order import Order
 from ..session import LIVE, NO_ROW, Session, newest
 from ..types import Ending, Failure, FailureKind, Outcome, SessionState, Stage
@@ -24,6 +25,7 @@ from .records import Entry, Head, Meta, Record, Unreadable, freeze, thaw
 
 if TYPE_CHECKING:
     from ..catalog import Served
+    from ..tracing import Tracing
     from .sessions import SharedSessions
 
 T = TypeVar("T")
@@ -50,8 +52,13 @@ class Held:
     def failed(self, session: Session, failure: Failure, error: BaseException | None) -> None:
         self.said.append(partial(self.engine.failed, session, failure, error))
 
+    @property
+    def tracing(self) -> Tracing | None:
+        return self.engine.tracing
+
     def settled(self, session: Session) -> None:
         self.ended = True
+        self.said.append(partial(self.engine.metrics.ended, session))
 
     def tell(self) -> None:
         said, self.said = self.said, []
@@ -64,9 +71,11 @@ class SharedSession(Session):
 
     __slots__ = ("_entry", "_head", "_held", "_in_turn", "_line", "_snapshot", "_stored", "engine", "seed", "version")
 
-    def __init__(self, engine: SharedSessions, served: Served, handle: str, owner: str, wire: str) -> None:
+    def __init__(
+        self, engine: SharedSessions, served: Served, handle: str, owner: str, wire: str, episode_id: str = ""
+    ) -> None:
         self._held = Held(engine)
-        super().__init__(self._held, served, handle, handle.partition(".")[0], NO_ROW, owner, wire)
+        super().__init__(self._held, served, handle, handle.partition(".")[0], NO_ROW, owner, wire, episode_id)
         self.engine = engine
         self.seed: int | None = None
         self.version = NEW
@@ -209,6 +218,7 @@ class SharedSession(Session):
             raise gone(Code.SESSION_LOST)
         self.version = record.version
         self.wire, self.data_fingerprint, self.seed = meta.wire, meta.fingerprint, meta.seed
+        self.about = About(self.id, meta.environment, meta.wire, one_line(meta.caller_id or ""))
         self.caller = None if meta.caller_id is None else (meta.environment, meta.owner, meta.caller_id)
         self.state, self.outcome, self.failure, keeps_log = record.head
         self._head, self._stored = record.head.dumps(), record.snapshot

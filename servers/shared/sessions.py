@@ -18,6 +18,7 @@ from ..answers import Code, Refused
 from ..catalog import Served
 from ..context import About, working_for
 from ..environment import DefinitionError, Environment
+from ..metrics import HANDED_OVER
 from ..session import LIVE, Session
 from ..sessions import RETRY_AFTER_S, Limits, SeedRequest, Sessions, caller_key, draining, fingerprint, task_of
 from ..store import CallerKey, Signer
@@ -91,7 +92,8 @@ class SharedSessions(Sessions):
             return await super()._seed(served, request, owner, wire, caller)
         if self._draining:
             raise draining()
-        session = SharedSession(self, served, self.signer.new_handle(), owner, wire)
+        episode_id = request.named()
+        session = SharedSession(self, served, self.signer.new_handle(), owner, wire, episode_id)
         try:
             session.row, data = task_of(served, request)
         except Exception as error:
@@ -331,6 +333,7 @@ class SharedSessions(Sessions):
         for copy in list(self._copies.values()):
             copy.drop()
         self._copies.clear()
+        self.metrics.drained(HANDED_OVER, handed_over)
         failed = await super().drain(grace_s)
         await self.line.close()
         if handed_over:

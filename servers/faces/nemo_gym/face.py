@@ -134,12 +134,16 @@ class _NemoGym:
         await respond_json(send, answer, headers=[self._set_cookie(session.handle), CODE_HEADERS[Code.OK]])
 
     def _typed_request(self, typed: TypedSeed) -> SeedRequest:
-        caller_id = typed.resources_session_id
+        caller_id, episode = typed.resources_session_id, typed.episode_id
+        episode_id = f"{episode.rollout_id}:{episode.attempt}" if episode.rollout_id != caller_id else ""
         place = typed.task_id
         if not typed.task_data and place.taskset in self.served.rows.splits and place.task_id.isdecimal():
-            return SeedRequest(split=place.taskset, index=_index(place.task_id), caller_id=caller_id)
+            return SeedRequest(
+                split=place.taskset, index=_index(place.task_id), caller_id=caller_id, episode_id=episode_id
+            )
         data = typed.task_data
-        return SeedRequest(row=_row(data) if PARAMS_KEY in data else Row(data=data), caller_id=caller_id)
+        row = _row(data) if PARAMS_KEY in data else Row(data=data)
+        return SeedRequest(row=row, caller_id=caller_id, episode_id=episode_id)
 
     async def _replace(self, on_cookie: str, scope: Scope, request: SeedRequest) -> None:
         """A seed on a live cookie closes the old session first, unless it is a repeat of that very seed, or no task:

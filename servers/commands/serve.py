@@ -106,13 +106,14 @@ def serve(
         ),
     ] = "",
     store_timeout: Annotated[float, typer.Option(help="Seconds that calls wait for a store that is away.")] = 20.0,
+    log_format: watching.LogFormat = LogFormat.TEXT,
+    otel: watching.Otel = False,
     workers: Annotated[int, typer.Option(help="Processes; more than one is not there yet.", min=1)] = 1,
 ) -> None:
     """Serve environments on NeMo Gym, OpenEnv and MCP: one process, one port."""
     if workers > 1:
         stop("--workers above 1 needs a session store that processes share, which is not there yet; serve with 1")
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
-    logging.getLogger("mcp").setLevel(logging.WARNING)  # it tells of every start, twice an environment
+    tracing = watching.begin(log_format, otel)
     choice = Choice(sandbox, sandbox_image, sandbox_slots, sandbox_url, sandbox_token_file, allow_unsafe_sandbox)
     served = read_served(environments, settings, rows, tools, SharedSandbox(choice))
     limits = Limits(

@@ -126,6 +126,7 @@ def serve(
     patience_s = _positive(body_timeout, "--body-timeout")
     connections = ConnectionLimits(max_connections, min(patience_s, ConnectionLimits().head_s), patience_s)
     sessions = _sessions(limits, store, store_timeout)
+    sessions.tracing = tracing
     if stdio:
         if len(served) != 1:
             stop("--stdio serves one environment")
@@ -140,7 +141,6 @@ def serve(
         sessions,
         guard=guard,
         rate_limit=rate_limit,
-    sessions.tracing = tracing
         masked_as_error=masked_as_error,
         max_body_bytes=max_body,
     )

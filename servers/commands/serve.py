@@ -22,16 +22,16 @@ from ..catalog import Served
 from ..connections import Connection, ConnectionLimits, Watch
 from ..environment import DefinitionError
 from ..faces import mcp
+from ..logs import LogFormat
 from ..process_figures import CONNECTIONS
 from ..sandbox.docker import IMAGE
-from ..logs import LogFormat
 from ..sandbox.select import Choice, SharedSandbox
 from ..sessions import Limits, Sessions
 from . import sandbox_options as sandboxes
+from . import watch_options as watching
 from .options import environment_names, read_served, stop
 
 logger = logging.getLogger("gymwire.serve")
-from . import watch_options as watching
 ROUTER_PORT = 8000
 MAX_BODY_BYTES = 64 * 1024 * 1024
 #: Seconds for answers on their way, and for requests that never end, once the calls are done.
@@ -161,6 +161,7 @@ class Server(uvicorn.Server):
     ) -> None:
         self.app = app
         self._watch = Watch(connections or ConnectionLimits(), app.door.log)
+        tracing = app.sessions.tracing
         config = uvicorn.Config(
             app if tracing is None else tracing.carried(app),  # pyright: ignore[reportArgumentType]
             loop="uvloop",
@@ -177,7 +178,6 @@ class Server(uvicorn.Server):
             server_header=False,
         )
         super().__init__(config)
-        tracing = app.sessions.tracing
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Raises `DefinitionError` where an environment cannot be set up, which uvicorn would tell as a traceback."""
@@ -195,6 +195,8 @@ class Server(uvicorn.Server):
         self._looking.cancel()
         await super().shutdown(sockets)
         self._uncount()
+        if (tracing := self.app.sessions.tracing) is not None:  # uvicorn then ends the process by its signal
+            await asyncio.to_thread(tracing.close)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         self.app.sessions.stop_seeding()
@@ -211,8 +213,6 @@ def _tune_memory() -> None:
     """
     with suppress(OSError, AttributeError):  # another C library
         set_option = ctypes.CDLL(None).mallopt
-        if (tracing := self.app.sessions.tracing) is not None:  # uvicorn then ends the process by its signal
-            await asyncio.to_thread(tracing.close)
         set_option(-3, 4 << 20)  # M_MMAP_THRESHOLD
         set_option(-1, 16 << 20)  # M_TRIM_THRESHOLD
     gc.collect()

@@ -27,7 +27,7 @@ from asyncio.subprocess import PIPE, Process
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
-from .frames import MEGABYTE, SOURCE
+from .frames import MEGABYTE, SLOT_FILES, SOURCE
 from .jobs import Limits, SandboxUnavailable
 from .seccomp import job_filter, slot_filter
 from .slots import Slot
@@ -44,7 +44,6 @@ PYTHON = Path(sys.base_prefix, "bin", f"python{sys.version_info.major}.{sys.vers
 NOBODY = 65534
 #: Above every user that a system makes: the users of root's slots.
 FIRST_UID = 0x7000_0000
-TMP_FILES = 4096
 SPARE_PROCESSES = 4  # of a slot beside its job's
 AUTOPSY_S = 0.5  # how long a worker whose streams have ended may take to be gone
 
@@ -103,7 +102,7 @@ class Bubblewrap:
     def _inside(self, uid: int) -> list[str]:
         """The command that becomes the worker."""
         python, limits = (str(PYTHON), "-I", "-S"), self.ceiling
-        slot = (str(limits.files_bytes + MEGABYTE), str(TMP_FILES), str(uid), slot_filter().hex())
+        slot = (str(limits.files_bytes + MEGABYTE), str(SLOT_FILES), str(uid), slot_filter().hex())
         job = ("/tmp", str(limits.processes + SPARE_PROCESSES), job_filter().hex())
         return [*python, "/sandbox/init.py", *slot, *python, "/sandbox/worker.py", *job]
 

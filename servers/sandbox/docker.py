@@ -23,7 +23,7 @@ from urllib.parse import urlsplit
 
 from .demultiplex import streams
 from .docker_profile import docker_profile
-from .frames import MAX_STDIN_BYTES, MEGABYTE, SOURCE
+from .frames import MAX_STDIN_BYTES, MEGABYTE, SLOT_FILES, SOURCE
 from .jobs import Limits, SandboxUnavailable
 from .seccomp import job_filter
 from .slots import Slot
@@ -33,7 +33,6 @@ IMAGE = "python:3.12-slim"
 LABEL = "gymwire.sandbox"
 NOBODY = 65534
 API_TIMEOUT_S = 15
-TMP_FILES = 4096
 #: What a container may have beside its job: the worker, its threads, and a job's stdin.
 SPARE_MEMORY = 32 * MEGABYTE + MAX_STDIN_BYTES
 SPARE_PROCESSES = 4
@@ -125,7 +124,7 @@ class Docker:
             "memswap_limit": memory,
             "nano_cpus": int(self._cpus * 1e9),
             "tmpfs": {
-                "/tmp": f"{tmp},size={limits.files_bytes + MEGABYTE},nr_inodes={TMP_FILES}",
+                "/tmp": f"{tmp},size={limits.files_bytes + MEGABYTE},nr_inodes={SLOT_FILES}",
                 "/dev/mqueue": "ro,size=4k,nr_inodes=1",  # else names of queues are left for later jobs to read
             },
             "log_config": {"Type": "none"},

@@ -13,6 +13,9 @@ SOURCE = Path(worker.__file__)
 MEGABYTE = 1 << 20
 #: A file system's usual limits, with room for the folder that a job's own lies in.
 MAX_NAME_BYTES, MAX_PATH_BYTES = 255, 3_800
+#: Files and folders that a slot's file system holds, and how many of them may be there when a job begins.
+SLOT_FILES = 4096
+MAX_ENTRIES = SLOT_FILES // 2
 MAX_STDIN_BYTES = 64 * MEGABYTE
 STDIN_PIECE = 32_768
 _VERDICTS = tuple(Verdict(name) for name in worker.VERDICTS)
@@ -82,11 +85,13 @@ def check(job: Job, ceiling: Limits) -> None:
     check_files(job.files, job.limits.files_bytes)
 
 
-def check_files(files: Mapping[str, bytes], most_bytes: int) -> None:
+def check_files(files: Mapping[str, bytes], most_bytes: int, most_entries: int = MAX_ENTRIES) -> None:
     """Raises `JobRefused` for files that cannot stand in one folder together."""
     if sum(map(len, files.values())) > most_bytes:
         raise JobRefused(f"a job's files are larger than its limit of {most_bytes:,} bytes")
     folders = {str(folder) for name in files for folder in PurePosixPath(name).parents}
+    if len(files) + len(folders) > most_entries:
+        raise JobRefused(f"a job's files and their folders are more than {most_entries:,}")
     for name in files:
         path = PurePosixPath(name)
         if not name or not _can_cross(name) or path.is_absolute() or ".." in path.parts or str(path) != name:

@@ -16,7 +16,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, Field
 
 from ...environment import Environment, ToolError, tool
-from ...sandbox.frames import check_files
+from ...sandbox.frames import MAX_ENTRIES, check_files
 from ...sandbox.jobs import Job, JobRefused, Limits, Result, Sandbox, Verdict
 from ...types import Row, RowError, Transcript
 from . import hidden
@@ -24,8 +24,9 @@ from .policies import POLICIES
 from .repositories import HELD_OUT, BadRepository, Bug, load, names
 
 COMMAND_LIMITS = Limits(wall_s=20.0, cpu_s=20.0, output_bytes=16_384)
-#: Of all files together; what the hidden tests add still fits into a job's.
+#: Of all files together, and how many they and their folders are; what the hidden tests add still fits into a job's.
 WORKSPACE_BYTES = COMMAND_LIMITS.files_bytes // 2
+WORKSPACE_ENTRIES = MAX_ENTRIES // 2
 #: Lines that `read_file` shows at most.
 PAGE = 400
 _QUIET = "export PYTHONDONTWRITEBYTECODE=1\nexec 2>&1\n"
@@ -69,6 +70,10 @@ class Swe(Environment):
             yield _row(name, bug)
 
     async def reset(self, row: Row) -> None:
+        self._open()
+
+    def _open(self) -> None:
+        """What the row alone says. Raises `RowError`."""
         try:
             self.repository = load(self.data.repository)
         except BadRepository as error:
@@ -140,12 +145,13 @@ class Swe(Environment):
         return {path: b64encode(data).decode() for path, data in self.files.items()}
 
     def set_state(self, state: Any) -> None:
+        self._open()
         self.files = {path: b64decode(data) for path, data in state.items()}
 
     def _keep(self, files: dict[str, bytes]) -> None:
         """What no job could have is the policy's mistake, told at once, and never met by a later job or by verify."""
         try:
-            check_files(files, WORKSPACE_BYTES)
+            check_files(files, WORKSPACE_BYTES, WORKSPACE_ENTRIES)
         except JobRefused as refused:
             raise ToolError(f"The repository stays as it was: {refused}.") from None
         self.files = files

@@ -165,6 +165,8 @@ async def test_files_are_shown_in_parts_and_edited_where_a_text_is_unique(sandbo
 HOSTILE = {
     "too much": "head -c 9000000 /dev/zero > big",
     "too many": "for i in $(seq 5000); do echo $i > f$i; done",
+    "as many as there is room for": "i=0; while [ $i -lt 5000 ]; do : > f$i; i=$((i+1)); done",
+    "folders without end": "for i in $(seq 60); do mkdir -p a$i/$(seq -s / 60); : > a$i/$(seq -s / 60)/f; done",
     "bytes that are no text": 'n=$(printf \'\\377\'); touch "$n"; mkdir "$n-"; mv README.md "$n-"',
     "a line end in a name": "printf x > \"$(printf 'a\\nb')\"",
     "tests as a file": "rm -r tests; echo x > tests",

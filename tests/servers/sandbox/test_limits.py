@@ -213,6 +213,8 @@ async def test_files_beyond_the_limit_are_left_out_and_the_result_says_so(pool: 
         Job(("x",), {"a/../../b": b""}),
         Job(("x",), {"": b""}),
         Job(("x",), {"f": b"x" * 2000}, limits=Limits(files_bytes=1000)),
+        Job(("x",), {f"f{number}": b"" for number in range(3000)}),
+        Job(("x",), {f"{number}/" + "d/" * 400 + "f": b"" for number in range(9)}),
         Job(("x",), limits=Limits(wall_s=1e9)),
         Job(("x",), limits=Limits(memory_mb=0)),
         Job(("x",), limits=Limits(cpu_s=float("nan"))),

@@ -58,7 +58,7 @@ def export(
     if rows is not None and split is not None:
         stop("--rows FILE and --split name two sources of rows; give one")
     chosen = _target(target)
-    options = Options(_version(chosen, target_version), model, base_url, api_key_var)
+    options = Options(_version(chosen, target_version), out.absolute(), model, base_url, api_key_var)
     try:
         facts = asyncio.run(facts_of(url, env, token, Wanted(rows, split, limit)))
         made = chosen.export(facts, options)

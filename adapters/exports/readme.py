@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from ...servers.types import PLACE_KEY
 from ...servers.version import package_version
 from .facts import Facts
 
@@ -43,10 +44,10 @@ Written by `gymwire export` {package_version()} from {facts.url("nemo-gym")} ({f
 
 def _notes(facts: Facts) -> list[str]:
     notes = []
-    if any("gymwire_row" in row for row in facts.rows):
+    if any(PLACE_KEY in row for row in facts.rows):
         notes.append(
-            "The rows name places of the server's own rows (`gymwire_row`) and hold no answers: they work with a server "
-            "that serves the same split. Rows of a file (`gymwire export --rows FILE`) are whole, answers included."
+            "The rows name places of the server's own rows (`gymwire_row`) and hold no answers: they work with a "
+            "server of the same split. Rows of a file (`gymwire export --rows FILE`) are whole, answers included."
         )
     if facts.info.has_end_turn:
         notes.append(

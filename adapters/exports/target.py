@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 from .facts import Facts
-
 
 MODEL = "Qwen/Qwen3-4B-Instruct-2507"
 BASE_URL = "http://127.0.0.1:8000/v1"
@@ -18,6 +18,7 @@ class Options:
     """What a command line may say about the other stack."""
 
     version: str
+    out: Path  # where the files will be, absolute
     model: str = MODEL
     base_url: str = BASE_URL
     api_key_var: str = API_KEY_VAR

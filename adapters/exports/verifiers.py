@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from ...servers.rows import json_line
 from .facts import Facts
 from .folder import filled
 from .readme import Setting, readme
 from .target import Export, Options, Target
+from .text import quoted, rows_text
 
 VERSIONS = ("0.4.0",)
 #: Episodes at once that one evaluation is given, of a server with room for more.
@@ -34,16 +34,16 @@ def export(facts: Facts, options: Options) -> Export:
         "capacity": facts.capacity,
         "inflight": inflight(facts),
         "verifiers": options.version,
-        "model": options.model,
-        "base_url": options.base_url,
-        "api_key_var": options.api_key_var,
+        "model": quoted(options.model),
+        "base_url": quoted(options.base_url),
+        "api_key_var": quoted(options.api_key_var),
     }
     files = {
-        "pyproject.toml": filled("verifiers/pyproject.toml", values),
+        "pyproject.toml": filled("verifiers/pyproject.toml.in", values),
         "eval.toml": filled("verifiers/eval.toml", values),
         f"{module}/__init__.py": filled("verifiers/init.py.in", values),
         f"{module}/taskset.py": filled("verifiers/taskset.py.in", values),
-        f"{module}/rows.jsonl": rows_text(facts),
+        f"{module}/rows.jsonl": rows_text(facts.rows),
     }
     files["README.md"] = readme(
         f"{facts.name} for verifiers",
@@ -59,10 +59,6 @@ def export(facts: Facts, options: Options) -> Export:
     return Export(files)
 
 
-def rows_text(facts: Facts) -> str:
-    return b"".join(json_line(row) for row in facts.rows).decode()
-
-
 def _settings(facts: Facts) -> list[Setting]:
     return [
         Setting("env.taskset.task.resources_url", facts.url("nemo-gym"), "the package's own default, the same URL"),
@@ -72,9 +68,7 @@ def _settings(facts: Facts) -> list[Setting]:
             f"60 s: a seed that waits {float(facts.limits['queue_timeout_s']):g} s for a place, or a call behind "
             "another, may be given up while the server still carries it out",
         ),
-        Setting(
-            "env.agent.max_turns", facts.max_turns, "no limit: a policy that never stops holds its session for ever"
-        ),
+        Setting("env.agent.max_turns", facts.max_turns, "no limit: a policy that calls for ever holds its session"),
         Setting("max_concurrent", inflight(facts), f"128; more than {facts.capacity} would wait for places and fail"),
         Setting("env.agent.harness.id", "null", "`bash`: an agent with a shell of its own beside the tools"),
         Setting("env.agent.runtime.type", "subprocess", "Prime's hosted sandboxes, which need an account"),

@@ -1,0 +1,225 @@
+"""prime-rl: a TOML for its `rl` command, an `eval.toml` for vf-eval, and the rows.
+
+It uses verifiers' own NeMo Gym taskset, which never closes a session: places of failed rollouts come back by the
+server's idle limit, and `max_inflight` stays below the capacity by an eighth for them.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from .facts import Facts
+from .folder import filled
+from .readme import Setting, readme
+from .target import Export, Options, Target
+from .text import quoted, rows_text
+
+#: 0.10.0 has `group_size` in [orchestrator.train] (a source may override it); before, each source has its own.
+VERSIONS = ("0.10.0", "0.9")
+GROUP_SIZE, BATCH_SIZE, MAX_INFLIGHT, EVAL_INFLIGHT = 8, 128, 1024, 128
+SEQ_LEN, COMPLETION_TOKENS = 8192, 1024
+#: prime-rl's own ports: the router, its engines, a disaggregated deployment's decoders.
+ROUTER_PORT, OTHER_ROUTER_PORT, ENGINES_ABOVE = 8000, 8500, 100
+TAKEN_PORTS = (8000, 8100, 8200)
+#: Seconds that a session's limits leave a rollout for its end.
+ROLLOUT_MARGIN_S = 120
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """Models that share a chat template: their renderer in prime-rl and their tool parser in vLLM."""
+
+    pattern: str
+    renderer: str
+    tool_parser: str
+
+
+FAMILIES = (
+    Family(r"^PrimeIntellect/Qwen3-", "prime-qwen3", "hermes"),
+    Family(r"Qwen3\.5-", "qwen3.5", "qwen3_coder"),
+    Family(r"Qwen3\.6-", "qwen3.6", "qwen3_coder"),
+    Family(r"Qwen3-VL-", "qwen3-vl", "hermes"),
+    Family(r"Qwen3-(?!Coder|Next)", "qwen3", "hermes"),
+    Family(r"gpt-oss", "gpt-oss", "openai"),
+    Family(r"GLM-4\.5", "glm-4.5", "glm45"),
+    Family(r"GLM-5", "glm-5", "glm47"),
+    Family(r"MiniMax-M2", "minimax-m2", "minimax_m2"),
+    Family(r"Kimi-K2-", "kimi-k2", "kimi_k2"),
+    Family(r"Nemotron-3-", "nemotron-3", "qwen3_coder"),
+    Family(r"Llama-3\.[123]", "llama-3", "llama3_json"),
+)
+UNKNOWN = Family("", "auto", "")
+COMMANDS = """\
+gymwire serve {env} --port {port} --max-sessions {capacity} --idle-timeout {idle}
+vf-eval @ eval.toml -n 8 --no-push          # first: does a model play it? (verifiers 0.4.0)
+uv run rl @ {folder}/rl.toml --dry-run      # in prime-rl's checkout: it validates the config
+uv run rl @ {folder}/rl.toml"""
+
+
+def family_of(model: str) -> Family:
+    return next((family for family in FAMILIES if re.search(family.pattern, model)), UNKNOWN)
+
+
+def export(facts: Facts, options: Options) -> Export:
+    values = _values(facts, options)
+    files = {
+        "rl.toml": filled("prime_rl/rl.toml", values),
+        "eval.toml": filled("prime_rl/eval.toml", values),
+        "rows.jsonl": rows_text(facts.rows),
+    }
+    warnings = tuple(_warnings(facts, options))
+    files["README.md"] = readme(
+        f"{facts.name} for prime-rl",
+        facts,
+        versions=f"prime-rl {options.version} with verifiers 0.4.0",
+        commands=COMMANDS.format(
+            env=facts.name, port=_served_port(facts), capacity=facts.capacity, idle=_idle(facts), folder=options.out
+        ),
+        settings=_settings(facts, options, values),
+        notes=(*warnings, *_notes(facts)),
+    )
+    return Export(files, warnings)
+
+
+def _values(facts: Facts, options: Options) -> dict[str, object]:
+    family, inflight = family_of(options.model), max_inflight(facts)
+    group = group_size(inflight)
+    in_train = options.version == VERSIONS[0]
+    router = ROUTER_PORT if facts.root.port != ROUTER_PORT else OTHER_ROUTER_PORT
+    return {
+        "name": facts.name,
+        "version": options.version,
+        "model": quoted(options.model),
+        "base_url": quoted(options.base_url),
+        "api_key_var": quoted(options.api_key_var),
+        "url": facts.url("nemo-gym"),
+        "dataset": quoted(str(options.out / "rows.jsonl")),
+        "seq_len": SEQ_LEN,
+        "completion": COMPLETION_TOKENS,
+        "batch_size": max(BATCH_SIZE // group, 1) * group,
+        "train_group": f"\n[orchestrator.train]\ngroup_size = {group}\n" if in_train else "",
+        "source_group": "" if in_train else f"group_size = {group}\n",
+        "group": group,
+        "renderer": family.renderer,
+        "parser": f'\n[inference.vllm]\ntool_call_parser = "{family.tool_parser}"' if family.tool_parser else "",
+        "capacity": facts.capacity,
+        "inflight": inflight,
+        "eval_inflight": min(EVAL_INFLIGHT, inflight),
+        "request_timeout": facts.request_timeout_s,
+        "setup_timeout": facts.request_timeout_s + 60,
+        "scoring_timeout": facts.request_timeout_s + 60,
+        "rollout_timeout": max(60, round(float(facts.limits["lifetime_s"])) - 2 * ROLLOUT_MARGIN_S),
+        "max_turns": facts.max_turns,
+        "env_port": facts.root.port,
+        "router_port": router,
+        "engine_port": router + ENGINES_ABOVE,
+    }
+
+
+def max_inflight(facts: Facts) -> int:
+    """Below the capacity by an eighth, which sessions of failed rollouts may hold until the idle limit."""
+    return max(1, min(MAX_INFLIGHT, facts.capacity - facts.capacity // 8))
+
+
+def group_size(inflight: int) -> int:
+    """Not above `max_inflight`, which prime-rl refuses."""
+    return min(GROUP_SIZE, inflight)
+
+
+def _idle(facts: Facts) -> int:
+    return round(float(facts.limits["idle_timeout_s"]))
+
+
+def _served_port(facts: Facts) -> int | None:
+    return 8300 if facts.root.port in TAKEN_PORTS else facts.root.port
+
+
+def _warnings(facts: Facts, options: Options) -> list[str]:
+    warnings = []
+    if facts.root.port in TAKEN_PORTS:
+        warnings.append(
+            f"The server listens on port {facts.root.port}, which prime-rl uses itself in some deployments: on the "
+            "same machine serve on another one (--port 8300) and export again."
+        )
+    if family_of(options.model) is UNKNOWN:
+        warnings.append(
+            f"No renderer is known for {options.model}. prime-rl takes `auto` for models of its own list alone: for "
+            'others set [orchestrator.renderer] name = "default" with tool_parser, or the renderer of its family.'
+        )
+    if facts.has_token:
+        warnings.append(
+            "The server asks for a token, and `task.headers` cannot name a variable: none is written. Use the package of "
+            "`gymwire export verifiers` as `env.taskset.id`, which reads GYMWIRE_TOKEN from the environment. Or give it "
+            "on the command line, where process lists and resolved configs show it: `--orchestrator.train.source.0."
+            'env.taskset.task.headers "{\\"Authorization\\": \\"Bearer $GYMWIRE_TOKEN\\"}"` (vf-eval: '
+            "`--env.taskset.task.headers`)."
+        )
+    return warnings
+
+
+def _notes(facts: Facts) -> list[str]:
+    return [
+        "An errored rollout (a masked session, a full server) leaves loss and group mean; a 0.0 would not.",
+        "`rl.toml` was not run: its `env` part is checked with verifiers' models, the rest against recorded keys. "
+        "Sizes, learning rate and GPUs are yours to choose.",
+        "Move the folder, and `env.taskset.dataset` must move with it: the path is absolute.",
+    ]
+
+
+def _settings(facts: Facts, options: Options, values: dict[str, object]) -> list[Setting]:
+    queue = f"{float(facts.limits['queue_timeout_s']):g}"
+    where = "orchestrator.train.group_size" if options.version == VERSIONS[0] else "group_size of the source"
+    return [
+        Setting(
+            "orchestrator.concurrency.max_inflight",
+            values["inflight"],
+            f"1024: beyond {facts.capacity} sessions a seed waits {queue} s for a place and fails its rollout",
+        ),
+        Setting(where, values["group"], "1: a group of one has no advantage, and nothing is learned"),
+        Setting(
+            "env.taskset.task.headers.X-Gymwire-Masked",
+            "error",
+            "a session that our side broke counts as a reward of 0.0, in the mean and in the loss",
+        ),
+        Setting(
+            "env.taskset.task.request_timeout",
+            values["request_timeout"],
+            f"60 s, against {queue} s in the queue and calls of {facts.info.tool_timeout_s:g} s: what is given up "
+            "may still be carried out",
+        ),
+        Setting("env.agent.max_turns", values["max_turns"], "no limit: a policy that calls for ever holds its session"),
+        Setting(
+            "env.agent.timeout.setup, .scoring",
+            values["setup_timeout"],
+            "no limit of a stage; below `request_timeout` it would cut a seed that waits",
+        ),
+        Setting(
+            "env.agent.timeout.rollout",
+            values["rollout_timeout"],
+            f"a session expires after {float(facts.limits['lifetime_s']):g} s, and the rollout is an error; this stops "
+            "it before, and it is scored",
+        ),
+        Setting(
+            "gymwire serve --idle-timeout",
+            _idle(facts),
+            "the server's default of 600 s; keep it above the longest turn of the model, weight updates included: "
+            "below, live sessions expire, above, those of failed rollouts hold their places longer",
+        ),
+        Setting("orchestrator.renderer.name", values["renderer"], "`auto`, refused for fine-tunes and unknown models"),
+        Setting(
+            "inference.vllm.tool_call_parser",
+            family_of(options.model).tool_parser or "(not set)",
+            "found from the model's name; a wrong one leaves calls in the text",
+        ),
+        Setting(
+            "inference.server.port",
+            values["router_port"],
+            f"8000: a server of environments there ({facts.root.port} here) would answer in the model's place",
+        ),
+        Setting("env.agent.harness.id", "null", "`bash`: an agent with a shell of its own beside the tools"),
+        Setting("env.agent.runtime.type", "subprocess", "Prime's hosted sandboxes, which need an account"),
+    ]
+
+
+TARGET = Target("prime-rl", VERSIONS, export)

@@ -80,12 +80,15 @@ def read_served(
 
 
 def with_tools(environment: type[Environment], targets: Sequence[str]) -> type[Environment]:
-    """The environment with plain functions as further tools, each named as `module:function` or `file.py:function`."""
+    """The environment with plain functions as further tools, each named as `module:function` or `file.py:function`.
+
+    It is not replayable any more: what a function keeps is in no snapshot.
+    """
     if not targets:
         return environment
     functions = [load_function(target) for target in targets]
     body = {"name": environment.name, "tools": (*environment.tools, *functions), "__doc__": environment.__doc__}
-    return type(environment.__name__, (environment,), body)
+    return type(environment.__name__, (environment,), body | {"replayable": False})
 
 
 def _tools_by_environment(items: Iterable[str], names: Sequence[str]) -> dict[str, list[str]]:

@@ -175,6 +175,7 @@ class Battery(Environment):
 
     splits = tuple(SIZES)
     max_turns = 4
+    replayable = True
     policies = POLICIES
 
     class Data(BaseModel):
@@ -188,9 +189,7 @@ class Battery(Environment):
         return draw_rows(draw, SIZES, split, count, seed)
 
     async def reset(self, row: Row) -> None:
-        self.unit = Unit(self.data.power, self.data.capacity, self.data.efficiency)
-        self.prices: tuple[int, ...] = tuple(self.data.prices)
-        self.plan: Plan | None = None
+        self.set_state(None)
 
     @tool
     async def submit_plan(self, mwh: Annotated[list[int], Field(min_length=HOURS, max_length=HOURS)]) -> str:
@@ -203,6 +202,14 @@ class Battery(Environment):
             raise ToolError(f"The plan is not feasible. {problem[0].upper()}{problem[1:]}. It was not taken.")
         self.plan = tuple(mwh)
         return f"The plan is taken. It earns {earned_cents(self.unit, self.prices, mwh) / 100:.2f} EUR."
+
+    def get_state(self) -> Plan | None:
+        return self.plan
+
+    def set_state(self, state: Sequence[int] | None) -> None:
+        self.unit = Unit(self.data.power, self.data.capacity, self.data.efficiency)
+        self.prices: tuple[int, ...] = tuple(self.data.prices)
+        self.plan: Plan | None = None if state is None else tuple(state)
 
     def verify(self, transcript: Transcript) -> dict[str, float]:
         return score(self.unit, self.prices, self.plan)

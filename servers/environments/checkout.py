@@ -99,6 +99,7 @@ class Checkout(Environment):
 
     splits = tuple(SIZES)
     max_turns = 16
+    replayable = True
     policies = POLICIES
 
     class Data(BaseModel):
@@ -160,6 +161,12 @@ class Checkout(Environment):
 
     def _costs(self) -> str:
         return f"The basket costs {euros(self.total())} EUR."
+
+    def get_state(self) -> Json:
+        return {"basket": list(self.basket), "paid": self.paid}
+
+    def set_state(self, state: Json) -> None:
+        self.basket, self.paid = list(state["basket"]), state["paid"]
 
     async def verify(self, transcript: Transcript) -> dict[str, float]:
         spent = self.total() if self.paid else 0

@@ -86,6 +86,7 @@ class Codebook(Environment):
 
     splits = tuple(SIZES)
     max_turns = 4
+    replayable = True
     policies = POLICIES
 
     class Data(BaseModel):
@@ -126,6 +127,12 @@ class Codebook(Environment):
         """
         self.right = sum(given == digit for given, digit in zip((first, second), self.data.digits, strict=True))
         return "Submitted."
+
+    def get_state(self) -> int:
+        return self.right
+
+    def set_state(self, state: int) -> None:
+        self.right = state
 
     async def verify(self, transcript: Transcript) -> dict[str, float]:
         return {"code": float(self.right == 2), "shortcut": self.shortcut * (self.right == 1)}

@@ -192,6 +192,7 @@ class Exam(Environment):
 
     splits = tuple(SIZES)
     max_turns = 1
+    replayable = True
     policies = POLICIES
 
     class Data(BaseModel):
@@ -207,6 +208,12 @@ class Exam(Environment):
     def rows(cls, split: str, count: int | None, seed: int, shuffle: bool = False) -> Iterator[Row]:
         for row in draw_rows(draw, SIZES, split, count, seed):
             yield shuffled(row) if shuffle else row
+
+    def get_state(self) -> None:
+        """There is none: no call changes anything."""
+
+    def set_state(self, state: None) -> None:
+        pass
 
     async def verify(self, transcript: Transcript) -> dict[str, float]:
         return {"correct": float(boxed_choice(transcript.answer, self.data.expected_answer, self.data.options))}

@@ -8,7 +8,7 @@ small tasks of its own, which show the forms that `verifier` may have.
 from __future__ import annotations
 
 import re
-from collections.abc import Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Coroutine, Iterator, Sequence
 from random import Random
 from typing import Any
 
@@ -97,6 +97,7 @@ class Graded(Environment):
     """Rows of your own, graded by the grader that you name."""
 
     splits = tuple(SIZES)
+    replayable = True
     policies = POLICIES
 
     def __init__(
@@ -142,6 +143,12 @@ class Graded(Environment):
 
     def reset(self, row: Row) -> None:
         self.plan = self.router.plan(row)
+
+    def get_state(self) -> None:
+        """There is none: the plan follows from the row."""
+
+    def set_state(self, state: None) -> None:
+        self.reset(self.row)
 
     def verify(self, transcript: Transcript) -> dict[str, float] | Coroutine[Any, Any, dict[str, float]]:
         return self.plan.grade(transcript)

@@ -20,7 +20,7 @@ from pydantic import BaseModel
 from ..environment import Environment, ToolError, tool
 from ..policies import Call, Script
 from ..rows import draw_rows
-from ..types import Row, Transcript
+from ..types import Json, Row, Transcript
 from .arithmetic import BadExpression, as_decimal, calculate
 from .ledger_texts import LANGUAGES, Texts
 
@@ -190,6 +190,7 @@ class Ledger(Environment):
 
     splits = tuple(SIZES)
     max_turns = 12
+    replayable = True
     policies = POLICIES
 
     class Data(BaseModel):
@@ -205,9 +206,7 @@ class Ledger(Environment):
         return draw_rows(draw, SIZES, split, count, seed)
 
     async def reset(self, row: Row) -> None:
-        self.entries: dict[str, str] = {_key(name): name for name in self.data.facts}
-        self.read: set[str] = set()
-        self.amount: float | None = None
+        self.set_state({"read": [], "amount": None})
 
     @tool
     async def lookup(self, entry: str) -> str:
@@ -243,6 +242,14 @@ class Ledger(Environment):
         """
         self.amount = amount
         return "The amount was handed in."
+
+    def get_state(self) -> Json:
+        return {"read": sorted(self.read), "amount": self.amount}
+
+    def set_state(self, state: Json) -> None:
+        self.entries: dict[str, str] = {_key(name): name for name in self.data.facts}
+        self.read: set[str] = set(state["read"])
+        self.amount: float | None = state["amount"]
 
     async def verify(self, transcript: Transcript) -> dict[str, float]:
         right = self.amount is not None and Decimal(repr(self.amount)) * 100 == self.data.cents

@@ -141,6 +141,7 @@ class QaSearch(Environment):
 
     splits = tuple(SIZES)
     max_turns = 8
+    replayable = True
     policies = POLICIES
 
     class Data(BaseModel):
@@ -189,6 +190,12 @@ class QaSearch(Environment):
             if document.id == id:
                 return f"{document.title}\n{document.text}"
         raise ToolError("There is no document with that id.")
+
+    def get_state(self) -> None:
+        """There is none: no call changes anything."""
+
+    def set_state(self, state: None) -> None:
+        pass
 
     async def verify(self, transcript: Transcript) -> dict[str, float]:
         return qa_match(transcript.answer, self.data.answers)

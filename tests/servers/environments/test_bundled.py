@@ -72,14 +72,16 @@ async def rewards_of(play: Any, environment: type[Environment], split: str) -> d
         few = asyncio.Semaphore(4)  # nobody waits long for a place to run a program
         async with settings_of(environment) as settings:
 
-            async def reward(policy: str, index: int) -> float:
+            async def earned(index: int) -> list[float]:
                 async with few:
-                    return await (await play(environment, rows[index], policy, index, **settings)).reward()
+                    played = [
+                        await play(environment, rows[index], one, index, **settings) for one in environment.policies
+                    ]
+                    return [await episode.reward() for episode in played]
 
-            _rewards[environment, split] = {
-                policy: await asyncio.gather(*(reward(policy, index) for index in range(len(rows))))
-                for policy in environment.policies
-            }
+            by_row = await asyncio.gather(*(earned(index) for index in range(len(rows))))
+        by_policy = zip(environment.policies, zip(*by_row, strict=True), strict=True)
+        _rewards[environment, split] = {policy: list(rewards) for policy, rewards in by_policy}
     return _rewards[environment, split]
 
 

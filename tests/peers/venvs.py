@@ -57,6 +57,7 @@ PEERS = {
     # It declares a later 3.13 patch release than it needs.
     "nemo_gym_0_7": Peer("nemo_gym_0_7.txt", ("3.13",), ("--ignore-requires-python",)),
     "nemo_gym_0_4": Peer("nemo_gym_0_4.txt", ("3.12", "3.13")),
+    "ray": Peer("ray.txt", ("3.11", "3.12", "3.13")),
     # Their builds from the package index fail to import beside a CPU build of torch, and transformers imports them.
     "trainer_cpu": Peer("trainer_cpu.txt", ("3.11",), unwanted=("torchvision", "torchaudio", "torchcodec")),
 }
@@ -281,7 +282,7 @@ def _say(started: float, text: str) -> None:
 
 
 def main(arguments: Sequence[str]) -> int:
-    everything = ["trainer_cpu", "nemo_gym_0_7", "nemo_gym_0_4", "verifiers", "openenv", "node"]  # the longest first
+    everything = ["trainer_cpu", "nemo_gym_0_7", "nemo_gym_0_4", "verifiers", "openenv", "ray", "node"]  # the longest first
     names = list(arguments) or everything
     if unknown := set(names) - set(everything):
         print(f"unknown peers: {', '.join(sorted(unknown))}; known: {', '.join(everything)}", file=sys.stderr)

@@ -92,13 +92,15 @@ class HotPath:
             return
         handle = headers.get(SESSION_HEADER)
         try:
-            answer = await self._answer(request, None if handle is None else handle.decode("latin-1"), scope, receive)
+            answer, begun = await self._answer(
+                request, None if handle is None else handle.decode("latin-1"), scope, receive
+            )
         except Refused:
             await self.otherwise(scope, _again(body, receive), send)
         except ClientLeft:
             return
         else:
-            await respond(send, 200, answer, (JSON_TYPE,))
+            await respond(send, 200, answer, (JSON_TYPE, (SESSION_HEADER, begun.encode())) if begun else (JSON_TYPE,))
 
     # ---- reading
 
@@ -169,15 +171,18 @@ class HotPath:
 
     # ---- answering
 
-    async def _answer(self, request: Plain, handle: str | None, scope: Scope, receive: Receive) -> bytes:
-        """The answer's body. Raises `Refused` where only the SDK words the answer, `ClientLeft` for a left queue."""
+    async def _answer(self, request: Plain, handle: str | None, scope: Scope, receive: Receive) -> tuple[bytes, str]:
+        """The answer's body, and the session that has begun with it.
+
+        Raises `Refused` where only the SDK words the answer, `ClientLeft` for a left queue.
+        """
         owner = owner_of(scope)
         if request.name is None:
-            return _framed(request.id, await self._listed(handle, owner))
+            return _framed(request.id, await self._listed(handle, owner)), ""
         call = Call(request.name, request.arguments, handle, owner, request.key)
         work = self.tools.call(call)
         said = await (unless_client_leaves(receive, work) if self.tools.may_wait_in_queue(call) else work)
-        return _framed(request.id, self._result(said))
+        return _framed(request.id, self._result(said)), said.begun
 
     async def _listed(self, handle: str | None, owner: str) -> str:
         if handle is None:

@@ -31,6 +31,8 @@ from .tools import IDEMPOTENCY_KEY, Call, McpTools, Said, refusal
 Context = ServerRequestContext[Any, Any]
 #: Open SDK sessions (`initialize`) a face keeps beside one for each session of the engine; each takes about 40 KB.
 SPARE_SDK_SESSIONS = 4096
+#: In a request's scope: the handle of the session that began with it.
+BEGUN = "gymwire.begun"
 
 #: What the SDK's refusals are called in our vocabulary.
 CODES_OF_STATUS = {
@@ -84,16 +86,20 @@ class SdkApp:
         if self._manager is None:
             await respond_refused(send, Refused(Code.DRAINING, "This server is starting or shutting down."))
             return
-        await self._manager.handle_request(scope, receive, _with_codes(send))
+        await self._manager.handle_request(scope, receive, _with_headers(scope, send))
 
 
-def _with_codes(send: Send) -> Send:
-    """The SDK's refusals carry a machine-readable code too."""
+def _with_headers(scope: Scope, send: Send) -> Send:
+    """The SDK's refusals carry a machine-readable code too, and what begins a session names it."""
 
     async def coded(message: Any) -> None:
-        if message["type"] == "http.response.start" and message["status"] >= 400:
-            code = CODES_OF_STATUS.get(message["status"], Code.INVALID_REQUEST)
-            message = {**message, "headers": [*message["headers"], CODE_HEADERS[code]]}
+        if message["type"] == "http.response.start":
+            ours = []
+            if message["status"] >= 400:
+                ours.append(CODE_HEADERS[CODES_OF_STATUS.get(message["status"], Code.INVALID_REQUEST)])
+            if begun := scope.get(BEGUN):
+                ours.append((b"x-gymwire-session", begun.encode()))
+            message = {**message, "headers": [*message["headers"], *ours]}
         await send(message)
 
     return coded
@@ -130,12 +136,19 @@ class _Handlers:
         arguments = (context.params or {}).get("arguments")
         call = Call(params.name, arguments or {}, _handle(context), _owner(context), key)
         if self.tools.may_wait_in_queue(call):
-            return _result(await self.tools.call(call))
+            return _result(_noted(context, await self.tools.call(call)))
         return _result(await _to_the_end(_reporting(context, self.tools.call(call))))
 
 
 def _result(said: Said) -> Json:
     return {"content": said.content(), "isError": said.is_error, "resultType": "complete", "_meta": said.meta}
+
+
+def _noted(context: Context, said: Said) -> Said:
+    """Leave the session that has begun for the answer's headers, where those have not left yet."""
+    if context.request is not None and said.begun:
+        context.request.scope[BEGUN] = said.begun
+    return said
 
 
 def _handle(context: Context) -> str | None:

@@ -47,6 +47,8 @@ class Said(NamedTuple):
     is_error: bool
     meta: Json
     media: tuple[Media, ...] = ()
+    #: The handle of a session that has begun: told in a header too, from which a gateway learns where it is.
+    begun: str = ""
 
     def content(self) -> list[Json]:
         """MCP's content blocks; a picture alone brings no empty text."""
@@ -125,7 +127,8 @@ class McpTools:
         value, outcome = await control.run(self.sessions, self.served, asked, call.owner, self.wire)
         text = wirejson.dumps(value).decode()
         if outcome is None or not outcome.masked:
-            return Said(text, False, {CODE_KEY: Code.OK.value})
+            begun = value["session"] if call.name == "seed_session" else ""
+            return Said(text, False, {CODE_KEY: Code.OK.value}, begun=begun)
         meta = {CODE_KEY: Code.MASKED.value, KIND_KEY: outcome.failure_kind, REASON_KEY: outcome.failure_reason}
         return Said(text, True, meta)
 

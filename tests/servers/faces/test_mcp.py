@@ -274,6 +274,19 @@ async def test_a_repeated_seed_of_a_callers_name_is_the_same_session(url: str) -
     assert other["isError"] and other["_meta"]["gymwire/code"] == "seed_conflict"
 
 
+@pytest.mark.parametrize("odd", [{}, {"X-Unheard": "1"}], ids=["plain", "by the SDK"])
+async def test_a_seed_names_its_session_in_a_header_for_the_gateway_before_it(url: str, odd: dict[str, str]) -> None:
+    raw = Raw(url, **odd)
+    params = {"name": "seed_session", "arguments": {"index": 0}, "_meta": META}
+    body = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
+    headers = raw.headers | {"mcp-method": "tools/call", "mcp-name": "seed_session"}
+    async with aiohttp.ClientSession() as http, http.post(url, json=body, headers=headers) as answer:
+        seeded = json.loads((await answer.json())["result"]["content"][0]["text"])
+        assert answer.headers["X-Gymwire-Session"] == seeded["session"]
+    async with aiohttp.ClientSession() as http, http.post(url, data=b"{}", headers=headers) as answer:
+        assert "X-Gymwire-Session" not in answer.headers
+
+
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [

@@ -268,13 +268,15 @@ def read_reset(data: Any, location: Sequence[str] = ("data",)) -> Beginning:
     """`seed`, `episode_id`, and which row: `row`, or `split` and `index`. Other fields are nobody's here."""
     if not isinstance(data, Mapping):
         raise invalid(location, "Input should be an object", "dict_type", data)
+    episode_id = _text(data, "episode_id", location)
     request = SeedRequest(
         row=_row(data.get("row"), location),
         split=_text(data, "split", location),
         index=_whole_number(data, "index", location),
         seed=_whole_number(data, "seed", location),
+        episode_id=episode_id or "",
     )
-    return Beginning(request, _text(data, "episode_id", location))
+    return Beginning(request, episode_id)
 
 
 def _row(raw: Any, location: Sequence[str]) -> Row | None:

@@ -200,7 +200,10 @@ def _csv(file: IO[bytes], place: str, problems: Problems) -> Iterator[Record]:
 
 
 def _cells(reader: Any, place: str, problems: Problems) -> Iterator[Record]:
-    names = next(reader, [])
+    names = [name.strip() for name in next(reader, [])]
+    twice = next((name for number, name in enumerate(names) if name in names[:number]), None)
+    if twice is not None:
+        raise RowError(f"{place}:1: two columns are called {twice!r:.60}")
     for cells in reader:
         at = f"{place}:{reader.line_num}"
         if len(cells) == len(names):

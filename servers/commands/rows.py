@@ -64,7 +64,8 @@ def make(
         written = write_rows(Path(out), lines)
     except RowError as error:
         stop(str(error))
-    typer.echo(f"{written} rows of {served.name}, {f'from {rows}' if rows else f'split {split}'}, in {out}", err=True)
+    counted = "1 row" if written == 1 else f"{written:,} rows"
+    typer.echo(f"{counted} of {served.name}, {f'from {rows}' if rows else f'split {split}'}, in {out}", err=True)
 
 
 def _print(lines: Iterator[bytes]) -> None:

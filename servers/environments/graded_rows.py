@@ -9,7 +9,7 @@ from typing import Any
 
 from ..graders import Router
 from ..graders.numbers import NotNumeric, TooLarge, read
-from ..graders.routing import METADATA, VERIFIER, names_in
+from ..graders.routing import METADATA, OPTION_COLUMNS, VERIFIER, names_in
 from ..row_reader import RowReader
 from ..types import PARAMS_KEY, Message, Row, RowError
 
@@ -49,10 +49,15 @@ class GradedReader(RowReader):
     def _from_columns(self, raw: Mapping[str, Any]) -> Row:
         column = next((name for name in self._columns if raw.get(name) not in (None, "", [])), None)
         if column is None:
+            empty = next((name for name in self._columns if name in raw), None)
+            if empty is not None:
+                raise RowError(f"the prompt column `{empty}` is empty")
             tried = f"column {self._columns[0]!r}" if len(self._columns) == 1 else "prompt column"
             raise RowError(f"no {tried}: the row has {_listed(raw)}; name one: --set prompt=COLUMN")
         self._prompts[f"`{column}`"] += 1
         messages = _messages(raw[column], column)
+        if messages[-1]["role"] == "assistant":
+            raise RowError(f"the prompt column `{column}` ends with an answer; leave that to the policy")
         if self._system:
             messages.insert(0, {"role": "system", "content": self._system})
         return Row(prompt=messages, data=dict(raw))  # graders may ask for the prompt's column, too
@@ -119,7 +124,7 @@ def suggestion(row: Row, columns: Sequence[str]) -> str:
     """A grader that would fit the row's answer."""
     column = answer_column(row, columns)
     value = row.data.get(column) if column is not None else None
-    if "options" in row.data:
+    if not row.data.keys().isdisjoint(OPTION_COLUMNS):
         return "choice"
     text = str(value).rpartition("####")[2].strip()
     try:

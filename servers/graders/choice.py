@@ -1,6 +1,7 @@
 r"""Graders of multiple choice: `boxed_choice` and `choice`.
 
-`options` may be a list of texts, a list of `{"A": text}`, or `{"A": text, ...}`; without it the letters A to Z count.
+`options` (or `choices`) may be a list of texts, a list of `{"A": text}`, `{"A": text, ...}`, or `{"label": [letters],
+"text": [texts]}`; without it the letters A to Z count.
 The expected answer is a letter, or the text of exactly one option.
 """
 
@@ -39,12 +40,14 @@ def read_options(options: Options | None) -> dict[str, str]:
     """Options by letter. Raises `RowError`."""
     if options is None:
         return dict.fromkeys(ascii_uppercase, "")
-    if isinstance(options, Mapping):
+    if isinstance(options, Mapping) and options.keys() == {"label", "text"}:
+        pairs = _paired(options["label"], options["text"])
+    elif isinstance(options, Mapping):
         pairs = list(options.items())
     elif isinstance(options, list | tuple) and all(isinstance(item, Mapping) for item in options):
         pairs = [pair for item in options for pair in item.items()]
     elif isinstance(options, list | tuple):
-        pairs = list(zip(ascii_uppercase, options, strict=False))
+        pairs = _paired(ascii_uppercase[: len(options)], options)
     else:
         raise RowError(f"`options` is a list of texts, a list of objects or an object, got {options!r:.60}")
     if not all(isinstance(key, str) and len(key) == 1 and key.isalpha() for key, _ in pairs):
@@ -52,11 +55,17 @@ def read_options(options: Options | None) -> dict[str, str]:
     return {key.upper(): str(text) for key, text in pairs}
 
 
+def _paired(labels: Any, texts: Any) -> list[tuple[str, Any]]:
+    if not isinstance(texts, list | tuple) or not texts or len(labels) != len(texts):
+        raise RowError("`options` has one text for each letter, 26 at most")
+    return list(zip(labels, texts, strict=True))
+
+
 def expected_letter(expected_answer: str, options: Options | None) -> str:
     """The letter of the right option. Raises `RowError` where there is not exactly one."""
     letters = read_options(options)
     if not isinstance(expected_answer, str):
-        raise RowError(f"the expected answer is a letter or an option's text, got {expected_answer!r:.60}")
+        raise RowError(f"the expected answer is an option's letter or text (no index), got {expected_answer!r:.60}")
     if expected_answer.strip().upper() in letters:
         return expected_answer.strip().upper()
     same = [letter for letter, text in letters.items() if text and _folded(text) == _folded(expected_answer)]

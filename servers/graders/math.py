@@ -81,6 +81,8 @@ def _failure(error: WorkerDied) -> SessionFailure:
 
 def _wanted(expected_answer: Expected) -> list[Formula]:
     several = expected_answer if isinstance(expected_answer, list | tuple) else [expected_answer]
+    if not several:
+        raise RowError("the list of expected answers is empty")
     for value in several:
         if isinstance(value, bool) or not isinstance(value, str | int | float):
             raise RowError(f"an expected answer is a text or a number, got {value!r:.60}")

@@ -29,8 +29,14 @@ ENTRY_KEYS = frozenset({"name", "weight", "as"})
 #: Which columns hold what the built-in graders call `expected_answer`, the first that a row has.
 ANSWER_COLUMNS = (
     *("expected_answer", "answer", "expected", "target", "solution", "label"),
-    *("gold", "reference", "ground_truth", "final_answer", "answers"),
+    *("gold", "reference", "ground_truth", "final_answer", "answers", "answerKey"),
 )
+OPTION_COLUMNS = ("options", "choices")
+
+
+def columns_of(answer: Sequence[str]) -> dict[str, Sequence[str]]:
+    """Where a router looks for what goes by several names, with the expected answer in one of these columns."""
+    return {"expected_answer": answer, "options": OPTION_COLUMNS}
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +129,7 @@ class Router:
 
     default: Any = None
     extra: Mapping[str, Grader] = field(default_factory=dict)
-    columns: Mapping[str, Sequence[str]] = field(default_factory=lambda: {"expected_answer": ANSWER_COLUMNS})
+    columns: Mapping[str, Sequence[str]] = field(default_factory=lambda: columns_of(ANSWER_COLUMNS))
     resources: Mapping[str, Any] = field(default_factory=dict)
 
     def names(self) -> list[str]:

@@ -52,9 +52,17 @@ def test_every_kind_of_file_gives_the_same_records(kind: str, tmp_path: Path) ->
 
 @pytest.mark.parametrize(
     ("name", "content"),
-    [("a.parquet", b"no"), ("a.gz", b"no"), ("a.zst", b"no"), ("a.json", b"{"), ("a.json", b'{"a": [1], "b": []}')],
+    [
+        *(("a.parquet", b"no"), ("a.gz", b"no"), ("a.zst", b"no"), ("a.json", b"{")),
+        *(("a.json", b'{"a": [1], "b": []}'), ("a.csv", b"a,b, a\n1,2,3\n")),
+    ],
 )
 def test_a_file_that_is_something_else_is_told(name: str, content: bytes, tmp_path: Path) -> None:
     (tmp_path / name).write_bytes(content)
     with pytest.raises(RowError, match=name):
         list(records(tmp_path / name, Problems()))
+
+
+def test_spaces_around_a_tables_column_names_do_not_count(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("prompt, answer\nq, 1\n")
+    assert [raw for _, raw in records(tmp_path / "a.csv", Problems())] == [{"prompt": "q", "answer": " 1"}]

@@ -22,11 +22,11 @@ async def cookie_kept(at: Patient) -> str:
     episode = await _seeded(at)
     if not episode.jar.header:
         raise Broken("the seed set no cookie", episode.first.exchange)
-    trace = await at.play(episode, 0)
+    trace = await at.play(episode)
     kept = await _seeded(at)
     before = kept.jar.header
     frozen = GymEpisode(kept.wire, _Frozen(before), kept.row, kept.name)
-    still = await at.play(frozen, 0)
+    still = await at.play(frozen)
     _lasting(trace)
     for one, why in ((trace, "merged"), (still, "of the seed")):
         await at.went_as_alone(one, 0, f"the session was lost with the cookies {why}")
@@ -82,7 +82,7 @@ async def own_cookie(at: Patient) -> str:
         if refused.said.kind in (Kind.REFUSED, Kind.POLICY):
             return "a seed on a live cookie is refused"
         raise Broken("a seed on a live cookie broke the server", refused.said.exchange) from None
-    await at.went_as_alone(await at.play(again, 0), 0, "a seed on a live cookie did not begin anew")
+    await at.went_as_alone(await at.play(again), 0, "a seed on a live cookie did not begin anew")
     return "each seed its own; on a live cookie it begins anew"
 
 

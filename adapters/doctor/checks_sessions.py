@@ -18,16 +18,10 @@ async def seed_idempotent(at: Patient) -> str:
     name = secrets.token_hex(8)
     first = await at.seed(name=name)
     second = await at.seed(name=name)
-    script = at.survey.script
-    for place, tool in enumerate(script):
-        said = await (first, second)[place % 2].call(tool, at.arguments(tool, 0))
-        alone = (await at.alone(0)).answers[place]
-        if tool not in at.survey.shaky and (said.kind, said.text) != alone[1:3]:
-            raise Broken("the repeated seed began another session", second.first.exchange, said.exchange)
-    graded = await second.verify(at.answer(0))
-    repeated = await first.verify(at.answer(0))
-    if graded.verdict != repeated.verdict or not graded.scores:
-        raise Broken("the two seeds were verified apart", graded.said.exchange, repeated.said.exchange)
+    await at.went_as_alone(await at.play(first, second), 0, "the repeated seed began another session")
+    one, other = await first.verify(at.answer(0)), await second.verify(at.answer(0))
+    if one.verdict != other.verdict or not one.scores:
+        raise Broken("the two seeds were verified apart", one.said.exchange, other.said.exchange)
     return "two seeds under one id were one session"
 
 
@@ -36,7 +30,7 @@ async def call_idempotent(at: Patient) -> str:
         raise NotApplicable("calls carry no idempotency key on this wire of this server")
     if not at.survey.script:
         raise NotApplicable("there is no tool to call")
-    trace = await at.play(await at.seed(), 0, key=secrets.token_hex(4))
+    trace = await at.play(await at.seed(), key=secrets.token_hex(4))
     await at.went_as_alone(trace, 0, "repeated calls were carried out twice")
     return f"{len(trace.answers)} calls, each sent twice, acted once"
 
@@ -141,6 +135,6 @@ async def control_hidden(at: Patient) -> str:
             raise Broken(f"the control call {name!r} is open to whatever a policy emits", said.exchange)
         if said.kind is Kind.BROKEN:
             raise Broken(f"{name!r}, as a policy might emit it, broke the server", said.exchange)
-    trace = await at.play(episode, 0)
+    trace = await at.play(episode)
     await at.went_as_alone(trace, 0, "refused control calls changed the episode")
     return f"{len(calls)} control calls were refused, and changed nothing"

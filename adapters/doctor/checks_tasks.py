@@ -60,7 +60,7 @@ async def isolated(at: Patient) -> str:
     episodes = await admitted(at, sessions_of(at))
     if len(episodes) < 2:
         raise NotApplicable("the server takes one session at a time")
-    traces = await at.at_once(len(episodes), lambda number: at.play(episodes[number], number + 1))
+    traces = await at.at_once(len(episodes), lambda number: at.play(episodes[number], salt=number + 1))
     for number, trace in enumerate(traces):
         _no_others(at, number + 1, trace, len(traces))
     await asyncio.gather(*(episode.close() for episode in episodes))
@@ -75,7 +75,9 @@ def sessions_of(at: Patient) -> int:
 
 
 def _no_others(at: Patient, salt: int, trace: Trace, count: int) -> None:
-    for place, (name, _, text, _) in enumerate(trace.answers):
+    for place, (name, kind, text, _) in enumerate(trace.answers):
+        if kind in (Kind.REFUSED, Kind.BROKEN):
+            raise Broken(f"{name} was {kind} in a session that had just begun", trace.evidence[place])
         for other in range(1, count + 1):
             if other != salt and marker(other, at.nonce) in text:
                 raise Broken(f"{name} showed one session the value of another", trace.evidence[place])

@@ -104,10 +104,14 @@ class Patient:
         except SeedRefused as refused:
             raise Broken("a seed was refused where none should be", refused.said.exchange) from None
 
-    async def play(self, episode: Episode, salt: int, key: str = "") -> Trace:
-        """The script with the values of a salt, then verify. With a key, every call is sent twice under it."""
+    async def play(self, *episodes: Episode, salt: int = 0, key: str = "") -> Trace:
+        """The script with the values of a salt, then verify. With a key, every call is sent twice under it.
+
+        Several episodes should be one: the calls go to each in turn.
+        """
         answers, evidence = [], []
         for place, name in enumerate(self.survey.script):
+            episode = episodes[place % len(episodes)]
             said = await episode.call(name, self.arguments(name, salt), f"{key}-{place}" if key else "")
             if key:
                 said = await self._again(episode, name, salt, f"{key}-{place}", said)
@@ -115,7 +119,7 @@ class Patient:
             evidence.append(said.exchange)
             if said.done or said.kind in (Kind.REFUSED, Kind.BROKEN, Kind.FULL):
                 break
-        return await self._graded(episode, salt, answers, evidence)
+        return await self._graded(episodes[-1], salt, answers, evidence)
 
     async def _again(self, episode: Episode, name: str, salt: int, key: str, first: Said) -> Said:
         repeated = await episode.call(name, self.arguments(name, salt), key)
@@ -135,7 +139,7 @@ class Patient:
         """How an episode goes when no other does."""
         if salt not in self._solos:
             episode = await self.seed()
-            self._solos[salt] = await self.play(episode, salt)
+            self._solos[salt] = await self.play(episode, salt=salt)
             await episode.close()
         return self._solos[salt]
 

@@ -110,18 +110,18 @@ class Answer:
         return self
 
 
+Ask = Callable[[Request], Awaitable[Answer]]
+
+
 class Fault:
     """Nothing wrong: what every fault begins from."""
 
     limits = Limits()
     ping_s: float | None = 0.2
 
-    def __init__(self) -> None:
-        self.ask: Callable[[Request], Awaitable[Answer]]
-
-    async def http(self, request: Request) -> Answer:
-        """Answer a request; `self.ask` is the healthy app."""
-        return await self.ask(request)
+    async def http(self, request: Request, ask: Ask) -> Answer:
+        """Answer a request; `ask` is the healthy app."""
+        return await ask(request)
 
     def socket(self) -> Socket:
         """What stands in one socket's way."""
@@ -167,8 +167,7 @@ class Tampered:
         async def ask(request: Request) -> Answer:
             return await self._asked(scope, request, receive)
 
-        self.fault.ask = ask
-        answer = await self.fault.http(Request(scope["method"], scope["path"], headers, body))
+        answer = await self.fault.http(Request(scope["method"], scope["path"], headers, body), ask)
         sent = [(key.encode(), value.encode("latin-1")) for key, value in answer.headers if key != "content-length"]
         sent.append((b"content-length", str(len(answer.body)).encode()))
         await send({"type": "http.response.start", "status": answer.status, "headers": sent})

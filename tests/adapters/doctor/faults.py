@@ -10,7 +10,7 @@ from typing import Any
 
 from gymwire.servers.sessions import Limits
 
-from tests.adapters.doctor.bad_server import LABEL, Answer, Fault, Request, Socket
+from tests.adapters.doctor.bad_server import LABEL, Answer, Ask, Fault, Request, Socket
 
 CONTROLS = frozenset(("seed_session", "verify", "close_session", "end_turn", "aggregate_metrics", "reset"))
 SMALL = Limits(max_sessions=4, queue_timeout_s=0.2)
@@ -37,8 +37,8 @@ def answered(change: Callable[[Request, Answer], Answer], limits: Limits = Limit
     """A fault that changes answers."""
 
     class Changes(Fault):
-        async def http(self, request: Request) -> Answer:
-            return change(request, await self.ask(request))
+        async def http(self, request: Request, ask: Ask) -> Answer:
+            return change(request, await ask(request))
 
     Changes.limits = limits
     return Changes
@@ -48,8 +48,8 @@ def asked(change: Callable[[Request], Request]) -> Callable[[], Fault]:
     """A fault that changes requests."""
 
     class Changes(Fault):
-        async def http(self, request: Request) -> Answer:
-            return await self.ask(change(request))
+        async def http(self, request: Request, ask: Ask) -> Answer:
+            return await ask(change(request))
 
     return Changes
 
@@ -128,8 +128,8 @@ class OneCookie(Fault):
 
     first = ""
 
-    async def http(self, request: Request) -> Answer:
-        answer = await self.ask(request)
+    async def http(self, request: Request, ask: Ask) -> Answer:
+        answer = await ask(request)
         if request.route == "seed_session" and (cookie := answer.get("set-cookie")):
             self.first = self.first or cookie
             answer.drop("set-cookie").headers.append(("set-cookie", self.first))
@@ -139,10 +139,10 @@ class OneCookie(Fault):
 class Inner(Fault):
     """A fault that has a session of its own."""
 
-    async def own_cookie(self, request: Request) -> str:
+    async def own_cookie(self, request: Request, ask: Ask) -> str:
         path = request.path.rpartition("/")[0] + "/seed_session"
         headers = {"content-type": "application/json", "host": request.headers["host"]}
-        seeded = await self.ask(Request("POST", path, headers, b'{"split": "train", "index": 0}'))
+        seeded = await ask(Request("POST", path, headers, b'{"split": "train", "index": 0}'))
         return seeded.get("set-cookie").partition(";")[0]
 
 
@@ -151,21 +151,24 @@ class Shared(Inner):
 
     cookie = ""
 
-    async def http(self, request: Request) -> Answer:
+    async def http(self, request: Request, ask: Ask) -> Answer:
         if is_tool(request) and "cookie" in request.headers:
-            self.cookie = self.cookie or await self.own_cookie(request)
-            request = replace(request, headers={**request.headers, "cookie": self.cookie})
-        return await self.ask(request)
+            self.cookie = self.cookie or await self.own_cookie(request, ask)
+            headers = {**request.headers, "cookie": self.cookie}
+            answer = await ask(replace(request, headers=headers))
+            answer.drop("set-cookie").headers.append(("set-cookie", f"{request.headers['cookie']}; Path=/"))
+            return answer
+        return await ask(request)
 
 
 class Fresh(Inner):
     """A call of a session that is not there begins one."""
 
-    async def http(self, request: Request) -> Answer:
-        answer = await self.ask(request)
+    async def http(self, request: Request, ask: Ask) -> Answer:
+        answer = await ask(request)
         if is_tool(request) and answer.status == 410:
-            headers = {**request.headers, "cookie": await self.own_cookie(request)}
-            return await self.ask(replace(request, headers=headers))
+            headers = {**request.headers, "cookie": await self.own_cookie(request, ask)}
+            return await ask(replace(request, headers=headers))
         return answer
 
 
@@ -175,8 +178,8 @@ class Rescores(Fault):
     def __init__(self) -> None:
         self.times: dict[str, int] = {}
 
-    async def http(self, request: Request) -> Answer:
-        answer = await self.ask(request)
+    async def http(self, request: Request, ask: Ask) -> Answer:
+        answer = await ask(request)
         if request.route == "verify" and answer.status == 200:
             handle = request.headers.get("cookie", "")
             self.times[handle] = self.times.get(handle, 0) + 1
@@ -206,7 +209,9 @@ def _ignore_close(request: Request) -> Request:
 
 def _without_key(where: Callable[[Request], bool]) -> Callable[[Request], Request]:
     def changed(request: Request) -> Request:
-        headers = {key: value for key, value in request.headers.items() if key != "idempotency-key" or not where(request)}
+        headers = {
+            key: value for key, value in request.headers.items() if key != "idempotency-key" or not where(request)
+        }
         return replace(request, headers=headers)
 
     return changed
@@ -215,21 +220,21 @@ def _without_key(where: Callable[[Request], bool]) -> Callable[[Request], Reques
 class Forgets(Fault):
     """A close in the typed form is answered, and not carried out."""
 
-    async def http(self, request: Request) -> Answer:
+    async def http(self, request: Request, ask: Ask) -> Answer:
         if request.route == "close_session" and b"check-" in request.body:
             named = {"resources_session_id": request.json()["resources_session_id"]}
             return Answer(200, [("content-type", "application/json")], json.dumps(named).encode())
-        return await self.ask(request)
+        return await ask(request)
 
 
 class Reseeds(Fault):
     """A seed with no task in it, on a live cookie, begins a choice of the server's."""
 
-    async def http(self, request: Request) -> Answer:
+    async def http(self, request: Request, ask: Ask) -> Answer:
         if request.route == "seed_session" and request.body == b"{}":
             headers = {key: value for key, value in request.headers.items() if key != "cookie"}
             request = replace(request, headers=headers)
-        return await self.ask(request)
+        return await ask(request)
 
 
 # ---- tasks, limits, load
@@ -241,8 +246,8 @@ class Counts(Fault):
     def __init__(self, where: Callable[[Request], bool], show: Callable[[Answer, int], Answer]) -> None:
         self.where, self.show, self.number = where, show, 0
 
-    async def http(self, request: Request) -> Answer:
-        answer = await self.ask(request)
+    async def http(self, request: Request, ask: Ask) -> Answer:
+        answer = await ask(request)
         if self.where(request) and answer.status == 200:
             self.number += 1
             return self.show(answer, self.number)
@@ -262,8 +267,8 @@ class NeverAgain(Fault):
     limits = SMALL
     full = False
 
-    async def http(self, request: Request) -> Answer:
-        answer = await self.ask(request)
+    async def http(self, request: Request, ask: Ask) -> Answer:
+        answer = await ask(request)
         if request.route != "seed_session":
             return answer
         if self.full:
@@ -286,12 +291,12 @@ class OneByOne(Fault):
     def __init__(self) -> None:
         self.lock = asyncio.Lock()
 
-    async def http(self, request: Request) -> Answer:
+    async def http(self, request: Request, ask: Ask) -> Answer:
         if not is_tool(request):
-            return await self.ask(request)
+            return await ask(request)
         async with self.lock:
-            await asyncio.sleep(0.01)
-            return await self.ask(request)
+            await asyncio.sleep(0.03)
+            return await ask(request)
 
 
 # ---- answers

@@ -8,7 +8,7 @@ from typing import Any
 from ..environment import DefinitionError
 from .judge import JudgeEndpoint
 from .registry import BUILT_IN, Grader, load
-from .routing import ANSWER_COLUMNS, Router
+from .routing import ANSWER_COLUMNS, Router, columns_of
 
 
 def router_of(
@@ -29,7 +29,7 @@ def router_of(
     if judge_url:
         resources["judge_endpoint"] = JudgeEndpoint.from_settings(judge_url, judge_model, judge_options)
     default = _named(grader, extra)
-    columns = {"expected_answer": (answer,) if answer else ANSWER_COLUMNS}
+    columns = columns_of((answer,) if answer else ANSWER_COLUMNS)
     return Router(default, extra, columns, resources)
 
 

@@ -58,14 +58,18 @@ def export(
     if rows is not None and split is not None:
         stop("--rows FILE and --split name two sources of rows; give one")
     chosen = _target(target)
+    if not chosen.needs_rows and (rows or split or limit):
+        stop(f"{target} needs no rows: its clients choose them by split and index; leave --rows, --split, --limit out")
     options = Options(_version(chosen, target_version), out.absolute(), model, base_url, api_key_var)
     try:
-        facts = asyncio.run(facts_of(url, env, token, Wanted(rows, split, limit)))
+        wanted = Wanted(rows, split, limit) if chosen.needs_rows else None
+        facts = asyncio.run(facts_of(url, env, token, wanted))
         made = chosen.export(facts, options)
         write_folder(out, made.files, force=force)
     except (WrongRequest, RowError, SessionFailed, ExportError) as error:
         stop(str(error))
-    typer.echo(f"{out}: {facts.name} for {target} {options.version}, {len(facts.rows)} rows; begin with README.md")
+    rows_said = f", {len(facts.rows)} rows" if chosen.needs_rows else ""
+    typer.echo(f"{out}: {facts.name} for {target} {options.version}{rows_said}; begin with README.md")
     for warning in made.warnings:
         typer.echo(f"note: {warning}", err=True)
 

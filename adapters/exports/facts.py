@@ -77,23 +77,21 @@ class Facts:
     def max_turns(self) -> int:
         return self.info.max_turns or DEFAULT_MAX_TURNS
 
-    @property
-    def tools_named_by_rows(self) -> bool:
-        return all("tools" in row[PARAMS_KEY] for row in self.rows)
-
 
 #: Turns of an episode whose environment names no limit.
 DEFAULT_MAX_TURNS = 16
 
 
-async def facts_of(target: str, env: str | None, token: str | None, wanted: Wanted) -> Facts:
-    """Look at a server, and read the rows. Raises `WrongRequest`, `RowError` and `SessionFailed`."""
+async def facts_of(target: str, env: str | None, token: str | None, wanted: Wanted | None) -> Facts:
+    """Look at a server, and read the rows, if any are wanted. Raises `WrongRequest`, `RowError` and `SessionFailed`."""
     url = read_url(target)
     found = await resolve(url, wire="nemo-gym" if url.name not in ("openenv", "mcp") else None, env=env, token=token)
     if found is None:
         raise WrongRequest(f"{url} is no gymwire server; `gymwire bridge {url} --from ...` makes one of it.")
     root = found.url.with_path(found.url.path.removesuffix(found.info.wires[found.wire]) or "/")
     made = Facts(root, found.info, found.limits, (), "", token is not None)
+    if wanted is None:
+        return made
     if wanted.file is not None:
         rows, source = _of_file(wanted.file, wanted.limit, found.info), str(wanted.file.name)
     else:
@@ -133,9 +131,8 @@ async def _of_split(facts: Facts, split: str, limit: int | None, token: str | No
             place = {"split": split, "index": index}
             return {PARAMS_KEY: await _params(pool, gym, place, facts.request_timeout_s), PLACE_KEY: place}
 
-    async with Pool(ours=True, token=token) as pool, asyncio.TaskGroup() as group:
-        tasks = [group.create_task(seen(pool, index)) for index in range(count)]
-    return [task.result() for task in tasks]
+    async with Pool(ours=True, token=token) as pool:
+        return list(await asyncio.gather(*(seen(pool, index) for index in range(count))))
 
 
 async def _params(pool: Pool, gym: URL, place: Json, timeout_s: float) -> Json:

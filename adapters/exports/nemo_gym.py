@@ -8,6 +8,7 @@ from __future__ import annotations
 from ...servers.types import Json
 from .facts import Facts
 from .folder import filled
+from .names import module
 from .readme import Setting, readme
 from .target import Export, Options, Target
 from .text import quoted, rows_text
@@ -33,17 +34,12 @@ gym eval run --no-serve --input {folder}/resources_servers/{server}/data/rows.js
     --output results.jsonl --concurrency {concurrency}"""
 
 
-def server_name(facts: Facts) -> str:
-    """The resources server's name; with a prefix, as a folder of a bundled server's name would shadow it."""
-    return f"gymwire_{facts.name}"
-
-
 def agent_name(facts: Facts) -> str:
-    return f"{server_name(facts)}_simple_agent"
+    return f"{module(facts)}_simple_agent"
 
 
 def config_path(facts: Facts) -> str:
-    server = server_name(facts)
+    server = module(facts)
     return f"resources_servers/{server}/configs/{server}.yaml"
 
 
@@ -54,7 +50,7 @@ def rows_with_agent(facts: Facts) -> list[Json]:
 
 def export(facts: Facts, options: Options) -> Export:
     files = shim(facts, options.version)
-    server = server_name(facts)
+    server = module(facts)
     new = options.version == VERSIONS[0]
     roots = (
         f"export NEMO_GYM_EXTRA_ROOTS={options.out}" if new else f"cd {options.out}   # {options.version} looks here"
@@ -88,7 +84,7 @@ def export(facts: Facts, options: Options) -> Export:
 
 def shim(facts: Facts, version: str) -> dict[str, str]:
     """The folder `resources_servers/<name>`, rows included."""
-    server = server_name(facts)
+    server = module(facts)
     between = ENVIRONMENT_SERVER.format(server=server) if version == VERSIONS[0] else ""
     values = {
         "name": facts.name,

@@ -149,9 +149,9 @@ def _warnings(facts: Facts, options: Options) -> list[str]:
         )
     if facts.has_token:
         warnings.append(
-            "The server asks for a token, and `task.headers` cannot name a variable: none is written. Use the package of "
-            "`gymwire export verifiers` as `env.taskset.id`, which reads GYMWIRE_TOKEN from the environment. Or give it "
-            "on the command line, where process lists and resolved configs show it: `--orchestrator.train.source.0."
+            "The server asks for a token, and `task.headers` cannot name a variable: none is written. Use the package "
+            "of `gymwire export verifiers` as `env.taskset.id`, which reads GYMWIRE_TOKEN from the environment. Or give "
+            "it on the command line, where process lists and resolved configs show it: `--orchestrator.train.source.0."
             'env.taskset.task.headers "{\\"Authorization\\": \\"Bearer $GYMWIRE_TOKEN\\"}"` (vf-eval: '
             "`--env.taskset.task.headers`)."
         )

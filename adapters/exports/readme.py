@@ -29,7 +29,7 @@ def readme(
 # {title}
 
 Written by `gymwire export` {package_version()} from {facts.url("nemo-gym")} ({facts.capacity} sessions at once).
-{len(facts.rows)} rows, from {facts.rows_from}. Made for {versions}.
+{_rows(facts)}Made for {versions}.
 
 ```sh
 {commands.strip()}
@@ -40,6 +40,10 @@ Written by `gymwire export` {package_version()} from {facts.url("nemo-gym")} ({f
 {table}
 
 {said}"""
+
+
+def _rows(facts: Facts) -> str:
+    return f"{len(facts.rows)} rows, from {facts.rows_from}. " if facts.rows else ""
 
 
 def _notes(facts: Facts) -> list[str]:

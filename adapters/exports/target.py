@@ -39,3 +39,4 @@ class Target:
     name: str
     versions: tuple[str, ...]
     export: Callable[[Facts, Options], Export]
+    needs_rows: bool = True

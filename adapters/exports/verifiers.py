@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from .facts import Facts
 from .folder import filled
+from .names import distribution, module, prefix
 from .readme import Setting, readme
 from .target import Export, Options, Target
 from .text import quoted, rows_text
@@ -22,12 +23,12 @@ def inflight(facts: Facts) -> int:
 
 
 def export(facts: Facts, options: Options) -> Export:
-    module = f"gymwire_{facts.name}"
+    package = module(facts)
     values = {
         "name": facts.name,
-        "module": module,
-        "distribution": module.replace("_", "-"),
-        "prefix": "".join(word.capitalize() for word in facts.name.split("_")),
+        "module": package,
+        "distribution": distribution(facts),
+        "prefix": prefix(facts),
         "url": facts.url("nemo-gym"),
         "request_timeout": facts.request_timeout_s,
         "max_turns": facts.max_turns,
@@ -41,9 +42,9 @@ def export(facts: Facts, options: Options) -> Export:
     files = {
         "pyproject.toml": filled("verifiers/pyproject.toml.in", values),
         "eval.toml": filled("verifiers/eval.toml", values),
-        f"{module}/__init__.py": filled("verifiers/init.py.in", values),
-        f"{module}/taskset.py": filled("verifiers/taskset.py.in", values),
-        f"{module}/rows.jsonl": rows_text(facts.rows),
+        f"{package}/__init__.py": filled("verifiers/init.py.in", values),
+        f"{package}/taskset.py": filled("verifiers/taskset.py.in", values),
+        f"{package}/rows.jsonl": rows_text(facts.rows),
     }
     files["README.md"] = readme(
         f"{facts.name} for verifiers",

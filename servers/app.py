@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import asdict
 from typing import Any
 
@@ -32,6 +32,7 @@ from .rates import Rates
 from .sessions import Sessions, draining
 from .types import Json
 from .version import package_version
+from .workers import Place, ask, tell
 
 logger = logging.getLogger("gymwire.app")
 WIRES = {"nemo-gym": "gym", "openenv": "openenv", "mcp": "mcp"}
@@ -50,8 +51,9 @@ class App:
         rate_limit: float = 0.0,
         masked_as_error: bool = False,
         max_body_bytes: int = 64 * 1024 * 1024,
+        place: Place | None = None,
     ) -> None:
-        self.served, self.sessions = list(served), sessions or Sessions()
+        self.served, self.sessions, self._place = list(served), sessions or Sessions(), place
         self._http: dict[str, dict[str, Handler]] = {}
         self._websocket: dict[str, Handler] = {}
         self._fallbacks: dict[str, Handler] = {}
@@ -184,7 +186,10 @@ class App:
             stack.callback(keeping.cancel)
             for face in self._faces:
                 await stack.enter_async_context(face.lifespan())
+            telling = None if self._place is None else await tell(self._place.figures, self._own_figures)
             yield
+            if telling is not None:
+                telling.close()
             await self.sessions.drain(DRAIN_GRACE_S)
             for item in self.served:
                 await item.close()
@@ -193,11 +198,25 @@ class App:
         return {"status": "ok"}
 
     async def _metrics(self) -> Response:
-        return Response(self.sessions.metrics.text(), media_type=CONTENT_TYPE)
+        """Of all workers where this is one of several; of this one alone where its parent does not answer."""
+        text = await self._own_figures()
+        if self._place is not None:
+            with suppress(OSError):
+                text = await ask(self._place.all_figures)
+        return Response(text, media_type=CONTENT_TYPE)
+
+    async def _own_figures(self) -> bytes:
+        return self.sessions.metrics.text()
 
     async def _environments(self) -> Json:
         listed = await asyncio.to_thread(lambda: [describe(item) for item in self.served])
-        return {"environments": listed, "limits": asdict(self.sessions.limits), "version": package_version()}
+        limits = asdict(self.sessions.limits)
+        return {
+            "environments": listed,
+            "limits": limits,
+            "shared": self.sessions.shared,
+            "version": package_version(),
+        }
 
 
 def longest_call_s(item: Served) -> float:

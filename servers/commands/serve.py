@@ -7,6 +7,7 @@ import ctypes
 import gc
 import ipaddress
 import logging
+import os
 import socket
 from contextlib import suppress
 from pathlib import Path
@@ -20,6 +21,7 @@ from ..app import DRAIN_GRACE_S, WIRES, App
 from ..auth import LOOPBACK, Guard, TokenError
 from ..catalog import Served
 from ..connections import Connection, ConnectionLimits, Watch
+from ..crew import Crew, CrewError, missing
 from ..environment import DefinitionError
 from ..faces import mcp
 from ..logs import LogFormat
@@ -27,12 +29,15 @@ from ..process_figures import CONNECTIONS
 from ..sandbox.docker import IMAGE
 from ..sandbox.select import Choice, SharedSandbox
 from ..sessions import Limits, Sessions
+from ..workers import Place, bound, end_with_parent
 from . import sandbox_options as sandboxes
 from . import watch_options as watching
 from .options import environment_names, read_served, stop
 
 logger = logging.getLogger("gymwire.serve")
 ROUTER_PORT = 8000
+#: Tells workers which port their parent has found.
+PORT = "GYMWIRE_PORT"
 MAX_BODY_BYTES = 64 * 1024 * 1024
 #: Seconds for answers on their way, and for requests that never end, once the calls are done.
 LEAVE_GRACE_S = 5
@@ -108,11 +113,15 @@ def serve(
     store_timeout: Annotated[float, typer.Option(help="Seconds that calls wait for a store that is away.")] = 20.0,
     log_format: watching.LogFormat = LogFormat.TEXT,
     otel: watching.Otel = False,
-    workers: Annotated[int, typer.Option(help="Processes; more than one is not there yet.", min=1)] = 1,
+    workers: Annotated[
+        int,
+        typer.Option(help="Processes behind the port; without --store, with a private redis-server.", min=1),
+    ] = 1,
 ) -> None:
     """Serve environments on NeMo Gym, OpenEnv and MCP: one process, one port."""
-    if workers > 1:
-        stop("--workers above 1 needs a session store that processes share, which is not there yet; serve with 1")
+    place = Place.mine()
+    if place is not None:
+        end_with_parent()
     tracing = watching.begin(log_format, otel)
     choice = Choice(sandbox, sandbox_image, sandbox_slots, sandbox_url, sandbox_token_file, allow_unsafe_sandbox)
     served = read_served(environments, settings, rows, tools, SharedSandbox(choice))
@@ -125,6 +134,10 @@ def serve(
     )
     patience_s = _positive(body_timeout, "--body-timeout")
     connections = ConnectionLimits(max_connections, min(patience_s, ConnectionLimits().head_s), patience_s)
+    if workers > 1 and place is None and not stdio:
+        _guard(host, token_file, allow_host, insecure)
+        _lead(workers, host, port, store, served, limits)
+        return
     sessions = _sessions(limits, store, store_timeout)
     sessions.tracing = tracing
     if stdio:
@@ -143,9 +156,11 @@ def serve(
         rate_limit=rate_limit,
         masked_as_error=masked_as_error,
         max_body_bytes=max_body,
+        place=place,
     )
-    listening = _bind(host, port)
-    _announce(served, listening, limits)
+    listening = _bind(host, port, place)
+    if place is None:
+        _announce(served, *listening.getsockname()[:2], limits)
     _tune_memory()
     try:
         Server(app, connections, max_frame_bytes=max_body).run(sockets=[listening])
@@ -260,21 +275,32 @@ def _is_loopback(host: str) -> bool:
         return False
 
 
-def _bind(host: str, port: int) -> socket.socket:
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listening = socket.socket(family)
-    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+def _lead(workers: int, host: str, port: int, store: str, served: list[Served], limits: Limits) -> None:
+    """Be the parent of the workers, each of which runs this command line again."""
+    pinned = [item.name for item in served if not item.environment.replayable]
+    if lacking := missing(pinned, store):
+        stop(lacking)
     try:
-        listening.bind((host, port))
+        crew = Crew(workers, host, port, store=store, pinned=bool(pinned))
+        _announce(served, host, crew.port, limits)
+        os.environ[PORT] = str(crew.port)
+        crew.run()
     except OSError as error:
-        listening.close()
         stop(f"port {port} of {host} cannot be had ({error.strerror}); choose another with --port", 1)
-    listening.set_inheritable(True)
-    return listening
+    except CrewError as error:
+        if str(error):
+            stop(str(error), error.status)
+        raise typer.Exit(error.status) from None
 
 
-def _announce(served: list[Served], listening: socket.socket, limits: Limits) -> None:
-    host, port = listening.getsockname()[:2]
+def _bind(host: str, port: int, place: Place | None) -> socket.socket:
+    try:
+        return bound(host, port) if place is None else place.bind(host, int(os.environ.get(PORT, port)))
+    except OSError as error:
+        stop(f"port {port} of {host} cannot be had ({error.strerror}); choose another with --port", 1)
+
+
+def _announce(served: list[Served], host: str, port: int, limits: Limits) -> None:
     base = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
     if port == ROUTER_PORT:
         logger.warning("port %d is where prime-rl's router listens; if both run here, choose another", port)

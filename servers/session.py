@@ -60,6 +60,8 @@ MAX_ID_CHARACTERS = 512
 MAX_ARGUMENT_BYTES = 1_000_000
 #: The tool's name, the arguments as sent, and what was answered.
 KeyedAnswer = tuple[str, bytes, Answer]
+#: Stands for a tool's name where the answer to a key is a prompt; no tool may be called so.
+END_TURN = "end_turn"
 #: Stands in the log for a call that runs.
 RUNNING = CallRecord("", b"", ToolResult(""))
 LIVE = (SessionState.SEEDED, SessionState.ACTIVE)
@@ -147,8 +149,7 @@ class Session:
 
         Raises `Refused` only when the session is closed or expired, and for an endless key.
         """
-        if key is not None and len(key) > MAX_ID_CHARACTERS:
-            raise Refused(Code.INVALID_REQUEST, f"An idempotency key has at most {MAX_ID_CHARACTERS} characters.")
+        _check_key(key)
         self.in_flight += 1
         started = perf_counter()
         tracing = self.host.tracing
@@ -261,20 +262,33 @@ class Session:
 
     # ---- several prompts
 
-    async def end_turn(self) -> str | None:
-        """The policy ended its turn: the next prompt, or None when there is none. Raises `Refused` when gone."""
+    async def end_turn(self, key: str | None = None) -> str | None:
+        """The policy ended its turn: the next prompt, or None when there is none. `key` makes a repeat answer what
+        the first did. Raises `Refused` when gone."""
+        _check_key(key)
         async with _Busy(self):
+            if key is not None and (known := (self._answers or {}).get(key)) is not None:
+                if known[0] != END_TURN:
+                    raise Refused(Code.KEY_REUSED, KEY_REUSED.result.text)
+                return None if known[2].result.done else known[2].result.text
             if self.state not in LIVE:
                 self._ended()
                 return None
             if not self.served.has_end_turn:
                 return None
-            try:
-                with working_for(self.about):
-                    return await self._next_prompt()
-            except BaseException as error:
-                self._fail(error, Stage.END_TURN)
-                return None
+            return await self._end_turn(key)
+
+    async def _end_turn(self, key: str | None) -> str | None:
+        try:
+            with working_for(self.about):
+                prompt = await self._next_prompt()
+        except BaseException as error:
+            self._fail(error, Stage.END_TURN)
+            return None
+        if key is not None:
+            self._answers = {} if self._answers is None else self._answers
+            self._answers[key] = END_TURN, b"", Answer(Code.OK, ToolResult(prompt or "", done=prompt is None))
+        return prompt
 
     async def _next_prompt(self) -> str | None:
         environment = self.environment
@@ -418,6 +432,11 @@ class _Busy:
         self.session._order.leave()
         self.session.in_flight -= 1
         self.session.last_used = self.session.host.now()
+
+
+def _check_key(key: str | None) -> None:
+    if key is not None and len(key) > MAX_ID_CHARACTERS:
+        raise Refused(Code.INVALID_REQUEST, f"An idempotency key has at most {MAX_ID_CHARACTERS} characters.")
 
 
 def newest(answers: dict[str, KeyedAnswer | None]) -> dict[str, KeyedAnswer | None]:

@@ -79,6 +79,9 @@ class SeedRequest:
 class Sessions:
     """The session engine's outside: what the faces and the in-process client use."""
 
+    #: Whether other processes go on with sessions of replayable environments where this one ends.
+    shared = False
+
     def __init__(self, limits: Limits | None = None, *, signer: Signer | None = None) -> None:
         self.limits = limits or Limits()
         self.signer = signer or Signer()
@@ -294,6 +297,10 @@ class Sessions:
     async def close(self, session: Session) -> None:
         await session.close()
         self._forget(session, Code.SESSION_CLOSED)
+
+    async def await_return(self, session: Session) -> None:
+        """The client's connection broke, and it can come back: not for ever is the session kept for that."""
+        session.last_used = self.now()
 
     async def close_caller(self, served: Served, owner: str, caller_id: str) -> None:
         """Close by the id its caller chose, live or not; that id is used up."""

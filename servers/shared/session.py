@@ -95,13 +95,19 @@ class SharedSession(Session):
 
         return await self._alone(work, repeatable=key is not None)
 
-    async def end_turn(self) -> str | None:
+    async def end_turn(self, key: str | None = None) -> str | None:
         async def work() -> str | None:
-            prompt = await super(SharedSession, self).end_turn()
-            self._freeze(Stage.END_TURN)
-            return prompt if self.state in LIVE else None
+            return await super(SharedSession, self).end_turn(key)
 
-        return await self._alone(work, repeatable=False)
+        return await self._alone(work, repeatable=key is not None)
+
+    async def _end_turn(self, key: str | None) -> str | None:
+        prompt = await super()._end_turn(key)
+        if not self._freeze(Stage.END_TURN) or self.state not in LIVE:
+            return None
+        if key is not None and self._answers is not None and (known := self._answers[key]) is not None:
+            self._entry = Entry(*known, key, logged=False)
+        return prompt
 
     async def verify(self, items: Sequence[Any] = (), ending: Ending = Ending.FINISHED) -> Outcome:
         return await self._alone(partial(super().verify, items, ending), repeatable=True)

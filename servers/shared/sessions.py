@@ -35,6 +35,8 @@ LOCK_MS, BEAT_S = 4_000, 1.0
 #: Milliseconds for which is remembered how a session went.
 REMEMBERED_MS = 3_600_000
 SWEPT_AT_ONCE = 200
+#: Seconds in which a client whose socket broke may come back; ours try for 60.
+RETURN_S = 90.0
 
 
 class _Known(Exception):
@@ -47,6 +49,8 @@ class _Known(Exception):
 
 class SharedSessions(Sessions):
     """The engine of one replica. `open` it before it is used; `drain` hands its sessions over."""
+
+    shared = True
 
     def __init__(self, address: Address, limits: Limits | None = None, *, timeout_s: float = 20.0) -> None:
         super().__init__(limits)
@@ -188,6 +192,13 @@ class SharedSessions(Sessions):
         session = SharedSession(self, served, handle, owner, "")
         await session.refresh()
         return self._copies.setdefault(handle, session)
+
+    async def await_return(self, session: Session) -> None:
+        await super().await_return(session)
+        if isinstance(session, SharedSession) and session.state in LIVE and not session.sockets:
+            within_ms = int(min(self.limits.idle_timeout_s, RETURN_S) * 1000)
+            with suppress(StoreAway):  # then it ends at its idle limit
+                await self.line.run(scripts.TOUCH, (PREFIX + "expiry",), within_ms, session.id, patience_s=1.0)
 
     async def close_caller(self, served: Served, owner: str, caller_id: str) -> None:
         if not served.environment.replayable:

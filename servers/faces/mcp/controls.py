@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -47,6 +47,14 @@ class Verify(OfSession):
     )
 
 
+class By(NamedTuple):
+    """Who makes a control call: a token's name, the wire, and the call's idempotency key."""
+
+    owner: str
+    wire: str
+    key: str | None
+
+
 @dataclass(frozen=True, slots=True)
 class Control:
     """One control call: what it takes, and what it does."""
@@ -54,7 +62,7 @@ class Control:
     name: str
     description: str
     arguments: type[_Arguments]
-    run: Callable[[Sessions, Served, Any, str, str], Awaitable[Done]]
+    run: Callable[[Sessions, Served, Any, By], Awaitable[Done]]
     listed: bool = True
 
     def described(self) -> Json:
@@ -79,10 +87,10 @@ def read_control(control: Control, arguments: Json) -> _Arguments:
         raise Refused(Code.INVALID_ARGUMENTS, text) from None
 
 
-async def seed_session(sessions: Sessions, served: Served, asked: Seed, owner: str, wire: str) -> Done:
+async def seed_session(sessions: Sessions, served: Served, asked: Seed, by: By) -> Done:
     row = None if asked.row is None else _row(asked.row)
     request = SeedRequest(row, asked.split, asked.index, asked.seed, asked.session_id)
-    session = await sessions.seed(served, request, owner=owner, wire=wire)
+    session = await sessions.seed(served, request, owner=by.owner, wire=by.wire)
     tools = [tool.name for tool in session.tools]
     return {
         "session": session.handle,
@@ -92,26 +100,26 @@ async def seed_session(sessions: Sessions, served: Served, asked: Seed, owner: s
     }, None
 
 
-async def verify(sessions: Sessions, served: Served, asked: Verify, owner: str, wire: str) -> Done:
+async def verify(sessions: Sessions, served: Served, asked: Verify, by: By) -> Done:
     items: list[Json] = list(asked.messages or ())
     if asked.answer is not None:
         items.append({"role": "assistant", "content": asked.answer})
-    session = await sessions.find(asked.session, served, owner)
+    session = await sessions.find(asked.session, served, by.owner)
     outcome = await session.verify(items, Ending(asked.ending))
     return _verdict(outcome), outcome
 
 
-async def end_turn(sessions: Sessions, served: Served, asked: OfSession, owner: str, wire: str) -> Done:
-    session = await sessions.find(asked.session, served, owner)
-    prompt = await session.end_turn()
+async def end_turn(sessions: Sessions, served: Served, asked: OfSession, by: By) -> Done:
+    session = await sessions.find(asked.session, served, by.owner)
+    prompt = await session.end_turn(by.key)
     if session.failure is not None:
         raise Refused(Code.SESSION_FAILED, "The session has failed.", failure=session.failure)
     return {"prompt": prompt}, None
 
 
-async def close_session(sessions: Sessions, served: Served, asked: OfSession, owner: str, wire: str) -> Done:
+async def close_session(sessions: Sessions, served: Served, asked: OfSession, by: By) -> Done:
     try:
-        session = await sessions.find(asked.session, served, owner)
+        session = await sessions.find(asked.session, served, by.owner)
     except Refused:
         return {"closed": True}, None
     await sessions.close(session)

@@ -19,7 +19,7 @@ from ...catalog import Served
 from ...results import clean_text
 from ...sessions import Sessions
 from ...types import Failure, Json, Media, Tool
-from .controls import CONTROLS, Control, read_control
+from .controls import CONTROLS, By, Control, read_control
 
 CODE_KEY = "gymwire/code"
 KIND_KEY = "gymwire/failure_kind"
@@ -124,7 +124,7 @@ class McpTools:
         if call.key is not None and call.name == "seed_session":  # a repeat answers the first seed's session
             arguments = {"session_id": call.key, **arguments}
         asked = read_control(control, arguments)
-        value, outcome = await control.run(self.sessions, self.served, asked, call.owner, self.wire)
+        value, outcome = await control.run(self.sessions, self.served, asked, By(call.owner, self.wire, call.key))
         text = wirejson.dumps(value).decode()
         if outcome is None or not outcome.masked:
             begun = value["session"] if call.name == "seed_session" else ""

@@ -272,7 +272,7 @@ class _NemoGym:
             return
         await read_body(receive, self.context.max_body_bytes)
         session = await self.sessions.find(self._cookie_of(scope), self.served, owner_of(scope))
-        prompt = await session.end_turn()
+        prompt = await session.end_turn(header(scope, b"idempotency-key") or None)
         if session.outcome is not None and session.outcome.masked:
             raise Refused(Code.SESSION_FAILED, "The session has failed.", failure=session.failure)
         await respond_json(send, {"prompt": prompt}, headers=self._cookie_again(scope))

@@ -8,13 +8,14 @@ begins one: a step without an episode is refused.
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
 from ...answers import UNAVAILABLE, Code, Refused, gone
 from ...session import LIVE, Session
 from ...store import Remembered
 from ...types import Failure, FailureKind, Json, Stage
 from ..asgi import FaceContext
-from .reading import CONTROLS, Action, Beginning, read_verify
+from .reading import CONTROLS, Action, Beginning, WireError, read_verify
 from .shapes import METADATA, call_data, described, end_turn_data, enveloped, gone_data, verdict, verify_data
 
 PRUNE_AT = 256
@@ -34,6 +35,7 @@ class Episode:
         "lock",
         "owner",
         "promised",
+        "resumable",
         "session",
         "steps",
     )
@@ -45,7 +47,7 @@ class Episode:
         self.episode_id: str | None = None
         self.steps = 0
         self.keys: set[str] | None = None
-        self.attached = self.closed = False
+        self.attached = self.closed = self.resumable = False
         self.lock = asyncio.Lock()
         self.last_used = now
 
@@ -143,18 +145,42 @@ class Episodes:
     def attach(self, episode: Episode) -> None:
         episode.attached = True
         if episode.session is not None:
-            episode.session.sockets = 1
+            episode.session.sockets += 1
 
     def detach(self, episode: Episode) -> None:
         episode.attached = False
         episode.last_used = self.sessions.now()
         if episode.session is not None:
-            episode.session.sockets = 0
+            episode.session.sockets -= 1
             episode.session.last_used = episode.last_used
 
-    def lose(self, episode: Episode) -> None:
-        """The socket of an unregistered episode broke under it: nobody can come back for a score."""
-        if episode.session is not None:
+    async def resume(self, episode: Episode, handle: str) -> Json:
+        """Go on with a session whose socket broke, at whatever replica. Raises `Refused`, `WireError`."""
+        async with episode.lock:
+            if episode.session is not None or episode.promised is not None or episode.id:
+                raise WireError("SESSION_ERROR", "This socket has an episode already.")
+            if not self._can_resume:
+                raise gone(Code.SESSION_LOST)
+            session = await self.sessions.find(handle, self.served, episode.owner)
+            if episode.closed:
+                raise gone(Code.SESSION_CLOSED)
+            session.sockets += int(episode.attached)
+            episode.session, episode.resumable = session, True
+            episode.episode_id, episode.steps = session.about.episode_id or session.id, len(session.calls)
+        return enveloped({"metadata": METADATA[Code.OK]}, 0.0, False, METADATA[Code.OK])
+
+    @property
+    def _can_resume(self) -> bool:
+        return self.sessions.shared and self.served.environment.replayable
+
+    async def lose(self, episode: Episode) -> None:
+        """The socket of an unregistered episode broke under it. Where nobody can come back for a score, it has none."""
+        if episode.session is None:
+            return
+        if episode.resumable:
+            session, episode.session = episode.session, None
+            await self.sessions.await_return(session)
+        else:
             reason = "the client's socket was lost"
             episode.session.fail(Failure(FailureKind.TRANSPORT_PEER_DROP, reason, Stage.TRANSPORT))
 
@@ -170,11 +196,14 @@ class Episodes:
     async def _seed(self, episode: Episode, beginning: Beginning) -> Session:
         episode.promised = None
         self._promised.discard(episode.id)
-        session = await self.sessions.seed(self.served, beginning.request, owner=episode.owner, wire="openenv")
+        request, episode.resumable = beginning.request, bool(beginning.resume) and self._can_resume
+        if episode.resumable:
+            request = replace(request, caller_id=beginning.resume)
+        session = await self.sessions.seed(self.served, request, owner=episode.owner, wire="openenv")
         if episode.closed:
             await self.sessions.close(session)
             raise gone(Code.SESSION_CLOSED)
-        session.sockets = int(episode.attached)
+        session.sockets += int(episode.attached)
         episode.session, episode.steps, episode.keys = session, 0, None
         episode.episode_id = beginning.episode_id if beginning.episode_id is not None else session.id
         return session
@@ -210,6 +239,8 @@ class Episodes:
         metadata: Json = {**METADATA[Code.OK], "prompt": prompt, "max_turns": self.served.environment.max_turns}
         if episode.id:
             metadata["session"] = episode.id
+        if episode.resumable:
+            metadata["resume"] = session.handle
         inner = {"prompt": prompt, "tools": described(session.tools), "metadata": METADATA[Code.OK]}
         return enveloped(inner, 0.0, False, metadata)
 
@@ -241,7 +272,7 @@ class Episodes:
         if action.tool == "verify":
             asked = read_verify(action.decoded)
             return verify_data(await session.verify(asked.messages, asked.ending))
-        prompt = await session.end_turn()
+        prompt = await session.end_turn(action.key)
         if session.outcome is not None and session.outcome.masked:
             return call_data("end_turn", UNAVAILABLE, session.outcome)
         return end_turn_data(prompt)

@@ -262,6 +262,8 @@ class Beginning:
 
     request: SeedRequest
     episode_id: str | None = None
+    #: The client can go on over another socket, and names this reset so that a repeat begins nothing new.
+    resume: str | None = None
 
 
 def read_reset(data: Any, location: Sequence[str] = ("data",)) -> Beginning:
@@ -276,7 +278,15 @@ def read_reset(data: Any, location: Sequence[str] = ("data",)) -> Beginning:
         seed=_whole_number(data, "seed", location),
         episode_id=episode_id or "",
     )
-    return Beginning(request, episode_id)
+    return Beginning(request, episode_id, _text(data, "resume", location))
+
+
+def read_resume(data: Any) -> str:
+    """The handle of the session to go on with."""
+    handle = data.get("session") if isinstance(data, Mapping) else None
+    if not isinstance(handle, str) or len(handle) > MAX_ID_CHARACTERS:
+        raise invalid(("data", "session"), "Input should be the handle that reset answered", "string_type", handle)
+    return handle
 
 
 def _row(raw: Any, location: Sequence[str]) -> Row | None:

@@ -79,8 +79,9 @@ def call_data(name: str, answer: Answer, outcome: Outcome | None) -> Json:
 
 
 def gone_data(name: str, refused: Refused, outcome: Outcome | None) -> Json:
-    """A call into an episode that expired under its client. Raises `refused` where no outcome is known."""
-    if outcome is None:
+    """A call into an episode that expired under its client. Raises `refused` where no outcome is known, and where a
+    repeat is answered."""
+    if outcome is None or refused.code is Code.REPEAT:
         raise refused
     return call_data(name, policy_error(refused.code, refused.text), outcome)
 

@@ -31,6 +31,7 @@ from .reading import (
     read_action,
     read_object,
     read_reset,
+    read_resume,
     usual_control,
     usual_step,
 )
@@ -119,7 +120,7 @@ class _Socket:
         if self.asked_for or code == SHUT_DOWN:  # draining fails what is left, and counts it
             return
         if code in LOST:
-            self.episodes.lose(self.episode)
+            await self.episodes.lose(self.episode)
         await self.episodes.close(self.episode)
 
     async def _converse(self) -> int:
@@ -201,6 +202,13 @@ class _Socket:
         beginning = read_reset(data.plain() if isinstance(data, Members) else data)
         return observation(await self.inbox.unless_left(self.episodes.begin(self.episode, beginning)))
 
+    async def _on_resume(self, text: str, message: Members) -> str:
+        """Not OpenEnv's: our adapter comes back after its socket broke."""
+        forbid_others(message, _WITH_DATA)
+        data = message.value("data")
+        handle = read_resume(data.plain() if isinstance(data, Members) else data)
+        return observation(await self.inbox.unless_left(self.episodes.resume(self.episode, handle)))
+
     async def _on_state(self, text: str, message: Members) -> str:
         forbid_others(message, _WITHOUT_DATA)
         return encode({"type": "state", "data": self.episode.state}).decode()
@@ -220,7 +228,14 @@ class _Socket:
     def caller(self) -> Caller:
         return Caller(self.owner, self.inbox.unless_left, self.episode)
 
-    _handlers = {"step": _on_step, "reset": _on_reset, "state": _on_state, "close": _on_close, "mcp": _on_mcp}
+    _handlers = {
+        "step": _on_step,
+        "reset": _on_reset,
+        "resume": _on_resume,
+        "state": _on_state,
+        "close": _on_close,
+        "mcp": _on_mcp,
+    }
 
 
 _WITH_DATA = frozenset(("type", "data"))

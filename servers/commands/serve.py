@@ -56,7 +56,10 @@ def serve(
     port: Annotated[int, typer.Option(help="Port to listen on; 0 takes a free one.", min=0, max=65535)] = 8200,
     stdio: Annotated[bool, typer.Option("--stdio", help="Serve one environment as MCP over stdin/stdout.")] = False,
     rows: Annotated[
-        list[str], typer.Option(metavar="[ENV=]FILE", help="Serve the rows of this JSONL file instead of its own.")
+        list[str],
+        typer.Option(
+            metavar="[ENV=]FILE", help="Serve the rows of this file (JSONL, JSON, CSV, parquet) instead of its own."
+        ),
     ] = [],  # noqa: B006
     settings: Annotated[
         list[str], typer.Option("--set", metavar="[ENV:]KEY=VALUE", help="A constructor argument; repeatable.")

@@ -1,8 +1,9 @@
 """Graded: bring your own rows. `gymwire serve graded --rows FILE [--set grader=math] [--tools file.py:function]`
 
-FILE has one JSON object a line: a NeMo Gym row, or a prompt column and what the graders ask for. A row's `verifier`
-says how it is graded, else the setting `grader` does; `servers/graders` has the graders. Without --rows it serves
-small tasks of its own, which show the forms that `verifier` may have.
+FILE has one JSON object a line (or is JSON, CSV or parquet, see `servers/row_files.py`): a NeMo Gym row, or a prompt
+column and what the graders ask for. A row's `verifier` says how it is graded, else the setting `grader` does;
+`servers/graders` has the graders. Without --rows it serves small tasks of its own, which show the forms that
+`verifier` may have.
 """
 
 from __future__ import annotations

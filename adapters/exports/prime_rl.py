@@ -6,11 +6,9 @@ server's idle limit, and `max_inflight` stays below the capacity by an eighth fo
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass
-
 from .facts import Facts
 from .folder import filled
+from .models import UNKNOWN, family_of
 from .readme import Setting, readme
 from .target import Export, Options, Target
 from .text import quoted, rows_text
@@ -26,39 +24,11 @@ TAKEN_PORTS = (8000, 8100, 8200)
 ROLLOUT_MARGIN_S = 120
 
 
-@dataclass(frozen=True, slots=True)
-class Family:
-    """Models that share a chat template: their renderer in prime-rl and their tool parser in vLLM."""
-
-    pattern: str
-    renderer: str
-    tool_parser: str
-
-
-FAMILIES = (
-    Family(r"^PrimeIntellect/Qwen3-", "prime-qwen3", "hermes"),
-    Family(r"Qwen3\.5-", "qwen3.5", "qwen3_coder"),
-    Family(r"Qwen3\.6-", "qwen3.6", "qwen3_coder"),
-    Family(r"Qwen3-VL-", "qwen3-vl", "hermes"),
-    Family(r"Qwen3-(?!Coder|Next)", "qwen3", "hermes"),
-    Family(r"gpt-oss", "gpt-oss", "openai"),
-    Family(r"GLM-4\.5", "glm-4.5", "glm45"),
-    Family(r"GLM-5", "glm-5", "glm47"),
-    Family(r"MiniMax-M2", "minimax-m2", "minimax_m2"),
-    Family(r"Kimi-K2-", "kimi-k2", "kimi_k2"),
-    Family(r"Nemotron-3-", "nemotron-3", "qwen3_coder"),
-    Family(r"Llama-3\.[123]", "llama-3", "llama3_json"),
-)
-UNKNOWN = Family("", "auto", "")
 COMMANDS = """\
 gymwire serve {env} --port {port} --max-sessions {capacity} --idle-timeout {idle}
 vf-eval @ eval.toml -n 8 --no-push          # first: does a model play it? (verifiers 0.4.0)
 uv run rl @ {folder}/rl.toml --dry-run      # in prime-rl's checkout: it validates the config
 uv run rl @ {folder}/rl.toml"""
-
-
-def family_of(model: str) -> Family:
-    return next((family for family in FAMILIES if re.search(family.pattern, model)), UNKNOWN)
 
 
 def export(facts: Facts, options: Options) -> Export:
@@ -150,8 +120,8 @@ def _warnings(facts: Facts, options: Options) -> list[str]:
     if facts.has_token:
         warnings.append(
             "The server asks for a token, and `task.headers` cannot name a variable: none is written. Use the package "
-            "of `gymwire export verifiers` as `env.taskset.id`, which reads GYMWIRE_TOKEN from the environment. Or give "
-            "it on the command line, where process lists and resolved configs show it: `--orchestrator.train.source.0."
+            "of `gymwire export verifiers` as `env.taskset.id`, which reads GYMWIRE_TOKEN from the environment. Or "
+            "give it on the command line, which resolved configs will show: `--orchestrator.train.source.0."
             'env.taskset.task.headers "{\\"Authorization\\": \\"Bearer $GYMWIRE_TOKEN\\"}"` (vf-eval: '
             "`--env.taskset.task.headers`)."
         )

@@ -38,7 +38,8 @@ MAX_REPLY_BYTES = 4_000_000
 WORTH_ANOTHER_TRY = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 529})
 KEY_VARIABLE = "GYMWIRE_JUDGE_KEY"
 
-_TURN = re.compile(r"<(?=[/|\uff5cA-Za-z_])|(?<=[|\uff5c])>|\[(?=/?[A-Z_]{3,}\])")
+_TURN = re.compile(r"<(?=[/|\uff5cA-Za-z_])|(?<=[|\uff5c])>|\[(?=/?g?[A-Z_]{3,}\])|\](?=[~<])|(?<=[a-z]~)\[")
+_MARKDOWN = str.maketrans("", "", "*`")
 
 
 @dataclass(frozen=True)
@@ -143,7 +144,9 @@ def messages_for(form: Form, parts: Mapping[str, str], answer: str, fence: str, 
 
 
 def inert(text: str) -> str:
-    """Text in which no chat template finds a control token: `<|im_end|>` becomes `< |im_end| >`."""
+    """Text in which no chat template finds a control token: `<|im_end|>` becomes `< |im_end| >`. Half a surrogate pair,
+    which an endpoint may refuse, becomes a question mark."""
+    text = text.encode("utf-8", "replace").decode()
     return _TURN.sub(lambda match: f" {match[0]}" if match[0] == ">" else f"{match[0]} ", text)
 
 
@@ -156,12 +159,13 @@ def shortened(answer: str) -> str:
 
 
 def verdict_in(reply: str, form: Form, word: str) -> str | None:
-    """The verdict of a reply: its last line, in the exact form, and no other line like it."""
+    """The verdict of a reply: its last line, in the form that was asked for but for Markdown, a full stop and "/10",
+    and no other line like it."""
     said = extract.spoken(reply).strip()
-    lines = [line.strip().strip("*`").strip() for line in said.split("\n")]
+    lines = [line.translate(_MARKDOWN).strip() for line in said.split("\n")]
     if sum(word in line for line in lines) != 1:
         return None
-    found = re.fullmatch(rf"{re.escape(word)}: ({form.pattern})", lines[-1])
+    found = re.fullmatch(rf"{re.escape(word)}: ?({form.pattern})(?:/10)?\.?", lines[-1])
     return None if found is None else found[1]
 
 

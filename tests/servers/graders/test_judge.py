@@ -154,8 +154,6 @@ def test_the_fence_and_the_word_are_new_for_every_request() -> None:
         ("W: -1", None),
         ("W: 7.5", None),
         ("W: 07", None),
-        ("W: 7/10", None),
-        ("W:7", None),
         ("w: 7", None),
         ("W: 7\nThat was it.", None),
         ("W: 7\nW: 8", None),
@@ -173,7 +171,7 @@ def test_the_fence_and_the_word_are_new_for_every_request() -> None:
         ("<think>W: 7", None),
     ],
 )
-def test_a_verdict_is_read_in_one_form_alone(reply: str, verdict: str | None) -> None:
+def test_a_verdict_is_read_in_one_form_but_for_its_dressing(reply: str, verdict: str | None) -> None:
     assert verdict_in(reply, SCORE, "W") == verdict
 
 

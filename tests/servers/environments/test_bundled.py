@@ -46,7 +46,7 @@ SIZES = {
 ENVIRONMENTS = list(SIZES)
 SPLITS = [(environment, split) for environment in ENVIRONMENTS for split in environment.splits]
 #: Its programs take their time (half a minute for the rows of eval, which stand for all).
-SLOW = {CodeTests: (pytest.mark.slow,)}
+SLOW = {CodeTests: (pytest.mark.slow, pytest.mark.timeout(400))}
 PLAYED = [
     pytest.param(environment, split, marks=SLOW.get(environment, ()))
     for environment, split in SPLITS

@@ -4,7 +4,7 @@
 #   make test    everything that can run on this machine
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test train learn check bench peers clean
+.PHONY: help demo test train learn check bench soak peers clean
 
 VENV := .venv
 PY := $(VENV)/bin/python
@@ -40,6 +40,9 @@ check: $(VENV)/.dev ## Format, lint, types on the built wheel, fast tests
 bench: $(VENV)/.dev ## Cost of each wire beside its peers and a bare echo, of rollouts beside the bare engine
 	@$(PY) -m tests.peers.venvs nemo_gym_0_7 openenv trainer_cpu
 	$(PY) -m tests.bench
+
+soak: $(VENV)/.dev ## 20 minutes at 200 sessions in flight: does everything return to where it began? (SECONDS=120: shorter)
+	$(PY) -m tests.soak $(if $(SECONDS),--seconds $(SECONDS))
 
 peers: $(VENV)/.dev ## Build the virtual environments of the real peers in advance
 	@$(PY) -m tests.peers.venvs

@@ -69,16 +69,17 @@ def read_url(text: str) -> URL:
 async def resolve(url: URL, *, wire: str | None, env: str | None, token: str | None) -> Found | None:
     """The environment that a URL means, or None for a server that is not gymwire's. Raises `WrongRequest`."""
     async with Pool(ours=False, token=token) as pool:
-        for place in _places(url):
+        for place in places(url):
             reply = await _ask(pool, place.root)
-            listing = _listing(reply)
+            listing = read_listing(reply)
             if listing is not None:
                 return _choose(place, listing, wire, env)
             _explain(reply, place.root, has_token=token is not None)
     return None
 
 
-def _places(url: URL) -> Iterator[Place]:
+def places(url: URL) -> Iterator[Place]:
+    """Every reading of a URL, the longest path first. Raises `WrongRequest`."""
     parts = [part for part in url.path.split("/") if part]
     if len(parts) >= 3 and parts[-2:] == ["gym", "mcp"]:
         raise WrongRequest(f"{url} is the MCP door of NeMo Gym agents; connect to .../{parts[-3]}/mcp or /gym.")
@@ -103,7 +104,8 @@ async def _ask(pool: Pool, root: URL) -> Reply:
         raise WrongRequest(f"nothing answers at {root}: {failure.reason}.") from None
 
 
-def _listing(reply: Reply) -> Json | None:
+def read_listing(reply: Reply) -> Json | None:
+    """What a gymwire server lists at `/environments`; None for another answer."""
     if reply.status != 200:
         return None
     try:

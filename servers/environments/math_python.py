@@ -15,6 +15,7 @@ from typing import Annotated
 from pydantic import AfterValidator, BaseModel, Field
 
 from ..environment import Environment, ToolError, tool
+from ..graders.formulas import MAX_FORMULA_CHARACTERS, expected_of
 from ..graders.numbers import NotNumeric, TooLarge, read
 from ..policies import Call, Script
 from ..rows import draw_rows
@@ -152,9 +153,11 @@ class MathPython(Environment):
 
 
 def is_exactly(text: str, expected: Fraction) -> bool:
-    """Whether a text is this number, without any rounding."""
+    r"""Whether a text is this number, without any rounding; `$7$`, `7.` and `\boxed{7}` are 7, too."""
+    if len(text) > MAX_FORMULA_CHARACTERS:
+        return False
     try:
-        given = read(text.strip())
+        given = read(expected_of(text).text)
     except (NotNumeric, TooLarge):
         return False
     return given.value == expected and not given.is_percent

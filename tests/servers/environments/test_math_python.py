@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from fractions import Fraction
 from typing import Any
 
 import pytest
 import pytest_asyncio
 from gymwire.servers import ToolError
-from gymwire.servers.environments.math_python import MathPython
+from gymwire.servers.environments.math_python import MathPython, is_exactly
 from gymwire.servers.sandbox.jobs import Sandbox
 from gymwire.servers.sandbox.select import SharedSandbox
 
@@ -54,3 +55,14 @@ async def test_a_program_of_megabytes_is_the_policys_mistake(sandbox: Sandbox) -
     with pytest.raises(ToolError, match="cannot be run"):
         await environment.python("#" + "x" * 10_000_000)
     assert (await environment.python("print('\ud800')")).strip() == "?"
+
+
+@pytest.mark.parametrize(
+    ("said", "right"),
+    [
+        *((text, True) for text in ("7", "$7$", "7.", "\\boxed{7}", "\\text{7}", "x = 7", "14/2", "7.0", "\uff17")),
+        *((text, False) for text in ("7%", "7, 8", "6.9999999", "", "7\x00", "\ud800", "(" * 100_000 + "7", "9^9^9^9")),
+    ],
+)
+async def test_a_submitted_number_may_be_dressed_but_is_exact(said: str, right: bool) -> None:
+    assert is_exactly(said, Fraction(7)) is right

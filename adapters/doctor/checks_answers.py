@@ -7,7 +7,7 @@ from math import isfinite
 from typing import Any
 
 from ...servers.types import Row
-from .examples import wrong_arguments
+from .examples import Wrong, wrong_arguments
 from .findings import Broken, Exchange, NotApplicable
 from .leaks import leaked, private_values
 from .patient import Patient
@@ -119,15 +119,18 @@ async def bad_arguments(at: Patient) -> str:
     for name in dict.fromkeys((*at.survey.script, *at.survey.ending)):
         for wrong in wrong_arguments(at.tool(name), at.nonce):
             tried += 1
-            await _one_wrong(at, name, wrong.arguments, wrong.why)
-    await _one_wrong(at, "no_such_tool_here", {"a": 1}, "a tool that does not exist")
+            await _one_wrong(at, name, wrong)
+    await _one_wrong(at, "no_such_tool_here", Wrong("a tool that does not exist", {"a": 1}))
     return f"{tried} calls with wrong arguments and one of an unknown tool were errors to read"
 
 
-async def _one_wrong(at: Patient, name: str, arguments: dict[str, Any], why: str) -> None:
+async def _one_wrong(at: Patient, name: str, wrong: Wrong) -> None:
     """In an episode of its own, which must go on afterwards."""
-    episode = await at.seed()
-    said = await episode.call(name, arguments)
+    episode, why = await at.seed(), wrong.why
+    said = await episode.call(name, wrong.arguments)
+    if said.kind is Kind.OK and not wrong.must_fail:
+        await episode.close()
+        return
     if said.kind is Kind.OK:
         raise Broken(f"{name} {why} was answered as a result", said.exchange)
     if said.kind is not Kind.POLICY:
@@ -146,15 +149,17 @@ async def _goes_on(at: Patient, episode: Episode, cause: Exchange) -> None:
 
 
 async def malformed(at: Patient) -> str:
-    episode = await at.seed()
-    tried = await at.wire.malformed(episode)
-    for what, said in tried:
+    """Each in an episode of its own, which must go on."""
+    for what in at.wire.malformed_kinds:
+        episode = await at.seed()
+        said = await at.wire.send_malformed(episode, what)
         if said.kind is Kind.BROKEN:
-            raise Broken(f"{what} broke the server", said.exchange)
+            raise Broken(f"{what} broke the server or the session", said.exchange)
         if said.kind is Kind.OK:
             raise Broken(f"{what} was answered as if it were a proper message", said.exchange)
-    await _goes_on(at, episode, tried[-1][1].exchange)
-    return f"{len(tried)} improper requests were refused, and harmed nothing"
+        await _goes_on(at, episode, said.exchange)
+        await episode.close()
+    return f"{len(at.wire.malformed_kinds)} improper requests were refused, and harmed nothing"
 
 
 async def no_tracebacks(at: Patient) -> str:

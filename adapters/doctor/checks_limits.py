@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from time import monotonic
 
 from .checks_tasks import admitted
 from .findings import Broken, NotApplicable
@@ -11,7 +12,6 @@ from .wire import Episode, Kind, Said, SeedRefused
 
 #: More sessions than this are never opened to fill a server.
 MAX_FILL = 64
-RECOVERY_S = 10.0
 
 
 async def capacity(at: Patient) -> str:
@@ -50,7 +50,8 @@ async def _recovers(at: Patient, episodes: list[Episode], refused: Said) -> None
     if await leaving.close() is None and at.wire.verifies and not at.wire.closes:
         await leaving.verify(at.answer(0))
     last = refused
-    for _ in range(int(RECOVERY_S / 0.5)):
+    until = monotonic() + at.options.recovery_s
+    while monotonic() < until:
         try:
             await at.wire.seed(at.task)
             return

@@ -84,9 +84,10 @@ async def unknown_handle(at: Patient) -> str:
             graded = await episode.verify(at.answer(0))
             if graded.scores:
                 raise Broken(f"verify {why} was scored {graded.reward!r}", graded.said.exchange)
+    await at.wire.close_all()
     name = next(iter(names), "")
     for why, said in await at.wire.unknown_places(name, at.arguments(name, 0) if name else {}):
-        tried += 1
+        tried += said.kind is not Kind.FULL
         if said.kind is Kind.OK:
             raise Broken(f"a request {why} was carried out", said.exchange)
     if not tried:

@@ -9,7 +9,7 @@ from typing import Any
 
 from .examples import marker
 from .findings import Broken, Exchange, NotApplicable
-from .patient import Patient, Trace, differing
+from .patient import Patient, Trace, differing, parting
 from .wire import Episode, Kind, SeedRefused
 
 #: The share of the time that may go into playing alone what was played at once.
@@ -19,12 +19,13 @@ CALLS_EACH = 5
 
 async def same_task(at: Patient) -> str:
     for task in at.tasks[:3]:
-        one, other = await at.seed(task), await at.seed(task)
+        one = await at.seed(task)
+        await one.close()
+        other = await at.seed(task)
+        await other.close()
         if (mine := _task_of(one)) != (theirs := _task_of(other)):
             which = next(key for key in mine if mine[key] != theirs[key])
             raise Broken(f"the same row and seed gave another {which}", one.first.exchange, other.first.exchange)
-        await one.close()
-        await other.close()
     return f"{len(at.tasks[:3])} tasks, seeded twice, were the same"
 
 
@@ -37,7 +38,7 @@ async def repeatable(at: Patient) -> str:
     assert at.survey.twice is not None
     one, other = at.survey.twice
     if (one.answers, one.verdict) != (other.answers, other.verdict):
-        raise Broken(f"equal calls of one task: {differing(one, other)}", *one.evidence[-1:], *other.evidence[-1:])
+        raise Broken(f"equal calls of one task: {differing(one, other)}", *parting(one, other))
     return f"{len(one.answers)} equal calls, and the verdict, were answered alike"
 
 

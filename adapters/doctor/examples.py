@@ -93,10 +93,11 @@ def _resolved(schema: Any, root: Json) -> Json:
 
 
 class Wrong(NamedTuple):
-    """Arguments that a schema forbids, and why."""
+    """Arguments that a schema forbids, and why; many servers read no more than they know, which harms nobody."""
 
     why: str
     arguments: Json
+    must_fail: bool = True
 
 
 def wrong_arguments(tool: Tool, nonce: str) -> list[Wrong]:
@@ -111,7 +112,7 @@ def wrong_arguments(tool: Tool, nonce: str) -> list[Wrong]:
         if (bad := _of_wrong_type(_resolved((schema.get("properties") or {}).get(name), schema))) is not None:
             found.append(Wrong(f"with {name!r} of the wrong type", {**right, name: bad}))
     if schema.get("additionalProperties") is False:
-        found.append(Wrong("with an argument that it does not have", {**right, "no_such_argument": 1}))
+        found.append(Wrong("with an argument that it does not have", {**right, "no_such_argument": 1}, False))
     return found
 
 

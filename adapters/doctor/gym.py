@@ -25,6 +25,8 @@ MASKED_AS = {"verifiers": "error", "prime-rl": "error", "nemo-rl": "flag", "gymw
 #: Names that a policy may emit, and that are routes.
 CONTROL_ROUTES = ("seed_session", "verify", "close_session", "end_turn", "aggregate_metrics", "reset")
 
+MALFORMED = {"broken JSON": b'{"a": ', "a list": b"[1]", "no UTF-8": b'{"a": "\xff\xfe"}'}
+
 
 class GymEpisode(Episode):
     """A cookie and a row."""
@@ -51,6 +53,7 @@ class GymEpisode(Episode):
 
 class GymWire(RawWire):
     name = "nemo-gym"
+    malformed_kinds = tuple(f"{body} to {where}" for where in ("a tool", "verify") for body in MALFORMED)
 
     def __init__(self, place: Place) -> None:
         super().__init__(place)
@@ -122,16 +125,11 @@ class GymWire(RawWire):
         taken = {tool.name for tool in episode.tools}
         return [(name, await self.ask(name, b"{}", episode.jar, {})) for name in CONTROL_ROUTES if name not in taken]
 
-    async def malformed(self, episode: Episode) -> list[tuple[str, Said]]:
+    async def send_malformed(self, episode: Episode, what: str) -> Said:
         assert isinstance(episode, GymEpisode)
-        bodies = {"broken JSON": b'{"a": ', "a list": b"[1]", "no UTF-8": b'{"a": "\xff\xfe"}'}
-        name = episode.tools[0].name if episode.tools else "verify"
-        places = {name, "verify"}
-        return [
-            (f"{what} to {place}", await self.ask(place, body, episode.jar, {}))
-            for place in sorted(places)
-            for what, body in bodies.items()
-        ]
+        body, _, where = what.partition(" to ")
+        name = episode.tools[0].name if episode.tools and where != "verify" else "verify"
+        return await self.ask(quote(name, safe=""), MALFORMED[body], episode.jar, {})
 
     def without_token(self) -> Self:
         return type(self)(replace(self.place, pool=Pool(ours=False)))

@@ -25,6 +25,8 @@ from .wire import ANSWER_TIMEOUT_S, Episode, Graded, Kind, Place, RawTask, RawWi
 OLD_REVISION = "2025-11-25"
 CLIENT = {"name": "gymwire-check", "version": "1"}
 CONTROL_CALLS = ("seed_session", "verify", "end_turn", "close_session")
+MALFORMED = {"broken JSON": b'{"jsonrpc": ', "a list": b"[1]", "no JSON-RPC": b'{"hello": 1}'}
+UNKNOWN_METHOD = "an unknown method"
 _ENVELOPE = {
     "io.modelcontextprotocol/protocolVersion": REVISION,
     "io.modelcontextprotocol/clientInfo": CLIENT,
@@ -64,6 +66,7 @@ class McpEpisode(Episode):
 
 class McpWire(RawWire):
     name = "mcp"
+    malformed_kinds = (*MALFORMED, UNKNOWN_METHOD)
 
     def __init__(self, place: Place, options: McpOptions) -> None:
         super().__init__(place)
@@ -253,13 +256,13 @@ class McpWire(RawWire):
         taken = {tool.name for tool in episode.tools}
         return [(name, await episode.call(name, {})) for name in CONTROL_CALLS if name not in taken]
 
-    async def malformed(self, episode: Episode) -> list[tuple[str, Said]]:
+    async def send_malformed(self, episode: Episode, what: str) -> Said:
         assert isinstance(episode, McpEpisode)
         channel = episode.channel
+        if what == UNKNOWN_METHOD:
+            return await self.ask(channel, "no/such/method", {})
         headers = {**channel.headers, **({"Mcp-Method": "tools/call"} if channel.stateless else {})}
-        bodies = {"broken JSON": b'{"jsonrpc": ', "a list": b"[1]", "no JSON-RPC": b'{"hello": 1}'}
-        tried = [(what, (await self._post(headers, body))[0]) for what, body in bodies.items()]
-        return [*tried, ("an unknown method", await self.ask(channel, "no/such/method", {}))]
+        return (await self._post(headers, MALFORMED[what]))[0]
 
     def without_token(self) -> Self:
         made = type(self)(replace(self.place, pool=Pool(ours=False)), self.options)
@@ -345,12 +348,13 @@ def _said(reply: Reply, request: str, seconds: float) -> Said:
 
 def _error(reply: Reply, body: Any) -> tuple[Kind, str]:
     error = body.get("error") if isinstance(body, dict) else None
-    if isinstance(error, dict) and "code" in error and reply.status not in (401, 403, 404, 409, 410):
+    known = isinstance(error, dict) and (error.get("code") in _POLICY_ERRORS or reply.status < 400)
+    if isinstance(error, dict) and known and reply.status not in (401, 403, 404, 409, 410):
         data = error.get("data")
         is_gone = isinstance(data, dict) and str(data.get("code")).startswith("session_")
-        kind = Kind.POLICY if error["code"] in _POLICY_ERRORS else Kind.BROKEN
+        kind = Kind.POLICY if error.get("code") in _POLICY_ERRORS else Kind.BROKEN
         return (Kind.REFUSED if is_gone else kind), str(error.get("message"))
-    if reply.status in (401, 403, 404, 409, 410):
+    if reply.status in (401, 403, 404, 409, 410) or (reply.status == 400 and isinstance(error, dict)):
         return Kind.REFUSED, reply.text
     if reply.status in (429, 503):
         return Kind.FULL, reply.text

@@ -30,6 +30,13 @@ from .wire import ANSWER_TIMEOUT_S, Episode, Graded, Kind, Place, RawTask, RawWi
 STEP = "step"
 #: Names that a policy may emit, and that are messages or control calls.
 CONTROL_NAMES = ("reset", "verify", "seed_session", "close", "close_session", "end_turn", "state")
+MALFORMED = {
+    "broken JSON": '{"type": ',
+    "a list": "[1]",
+    "an unknown kind of message": '{"type": "no_such_type", "data": {}}',
+    "a message with further keys": '{"type": "state", "no_such_key": 1}',
+    "a step that is no object": '{"type": "step", "data": "text"}',
+}
 _CLOSING = frozenset((WSMsgType.CLOSE, WSMsgType.CLOSING, WSMsgType.CLOSED, WSMsgType.ERROR))
 
 
@@ -118,6 +125,7 @@ class SocketEpisode(Episode):
 
 class OpenEnvWire(RawWire):
     name = "openenv"
+    malformed_kinds = tuple(MALFORMED)
 
     def __init__(self, place: Place) -> None:
         super().__init__(place)
@@ -227,16 +235,13 @@ class OpenEnvWire(RawWire):
         taken = {tool.name for tool in episode.tools}
         return [(name, await episode.call(name, {})) for name in CONTROL_NAMES if name not in taken]
 
-    async def malformed(self, episode: Episode) -> list[tuple[str, Said]]:
+    async def send_malformed(self, episode: Episode, what: str) -> Said:
+        """Then the state, which a socket that was closed does not tell any more."""
         assert isinstance(episode, SocketEpisode)
-        messages = {
-            "broken JSON": '{"type": ',
-            "a list": "[1]",
-            "an unknown kind of message": '{"type": "no_such_type", "data": {}}',
-            "a message with further keys": '{"type": "state", "no_such_key": 1}',
-            "a step that is no object": '{"type": "step", "data": "text"}',
-        }
-        return [(what, await episode.send(text)) for what, text in messages.items()]
+        said = await episode.send(MALFORMED[what])
+        if (state := await episode.say("state")).kind is Kind.BROKEN:
+            return replace(said, kind=Kind.BROKEN, exchange=state.exchange)
+        return said
 
     def without_token(self) -> Self:
         made = type(self)(replace(self.place, pool=Pool(ours=False)))

@@ -29,7 +29,8 @@ class Options:
     seconds: float = 60.0
     sessions: int = 64
     max_p95_s: float = 2.0
-    half_open_s: float = 45.0
+    half_open_s: float = 45.0  # ping and pong have 20 s each by default
+    recovery_s: float = 10.0
     trainer: str = "gymwire"
     calls: Sequence[tuple[str, Json]] = ()  # instead of values made from the schemas
     only: frozenset[str] = frozenset()
@@ -148,7 +149,7 @@ class Patient:
         alone = await self.alone(salt)
         shaky = self.survey.shaky
         if trace.without(shaky) != alone.without(shaky):
-            raise Broken(f"{why}: {differing(alone, trace)}", *trace.evidence[:1], *trace.evidence[-1:])
+            raise Broken(f"{why}: {differing(alone, trace)}", *parting(alone, trace))
         if shaky:
             names = ", ".join(sorted(shaky))
             raise NotApplicable(f"{names} answers equal calls differently (see repeatable): nothing can be compared")
@@ -214,11 +215,25 @@ class Patient:
         return [item for item in done if not isinstance(item, BaseException)]
 
 
+def _parts_at(one: Trace, other: Trace) -> int:
+    """The place of the first answer that differs; past the answers, that of the verdict."""
+    pairs = zip(one.answers, other.answers, strict=False)
+    same = next((place for place, (mine, theirs) in enumerate(pairs) if mine != theirs), None)
+    return min(len(one.answers), len(other.answers)) if same is None else same
+
+
 def differing(one: Trace, other: Trace) -> str:
     """Where two traces part, in words."""
-    for mine, theirs in zip(one.answers, other.answers, strict=False):
-        if mine != theirs:
-            return f"{mine[0]} answered {mine[2]!r:.120} and {theirs[2]!r:.120}"
+    place = _parts_at(one, other)
+    if place < min(len(one.answers), len(other.answers)):
+        mine, theirs = one.answers[place], other.answers[place]
+        return f"{mine[0]} answered {mine[2]!r:.120} and {theirs[2]!r:.120}"
     if len(one.answers) != len(other.answers):
         return f"one went on for {len(one.answers)} calls, the other for {len(other.answers)}"
     return f"the verdicts were {json.dumps(one.verdict, default=str)} and {json.dumps(other.verdict, default=str)}"
+
+
+def parting(one: Trace, other: Trace) -> tuple[Exchange, ...]:
+    """The exchanges in which two traces part."""
+    place = _parts_at(one, other)
+    return (*one.evidence[place : place + 1], *other.evidence[place : place + 1])

@@ -126,6 +126,8 @@ class RawWire(ABC):
     """One wire of one server."""
 
     name: ClassVar[str]
+    #: Requests that are no proper messages, by what they are.
+    malformed_kinds: ClassVar[Sequence[str]]
     #: Whether the wire of this server has a verify.
     verifies: bool = True
     #: Whether a seed can be named by its caller, and a call by a key.
@@ -159,8 +161,8 @@ class RawWire(ABC):
         """Control calls as a policy would make them, by name."""
 
     @abstractmethod
-    async def malformed(self, episode: Episode) -> list[tuple[str, Said]]:
-        """Requests that are no proper messages."""
+    async def send_malformed(self, episode: Episode, what: str) -> Said:
+        """Send one of the `malformed_kinds`."""
 
     @abstractmethod
     def without_token(self) -> Self:

@@ -475,7 +475,7 @@ FAULTS = (
     Planted("label in verify's answer", GYM, "no-leaks", on_verify(lambda b: b | {"notes": 3}), with_rows=True),
     Planted("label in the seed's answer", GYM, "no-leaks", answered(_seed_tells_label), with_rows=True),
     Planted("no Retry-After", GYM, "capacity", answered(lambda r, a: a.drop("retry-after"), SMALL)),
-    Planted("capacity never recovers", GYM, "capacity", NeverAgain),
+    Planted("capacity never recovers", GYM, "capacity", NeverAgain, (("recovery_s", 1.0),)),
     Planted("abandoned session kept", GYM, "abandoned", answered(_short_limit_said)),
     Planted("500 on bad arguments", GYM, "bad-arguments", answered(_status(422, 500))),
     Planted("bad arguments accepted", GYM, "bad-arguments", answered(_status(422, 200))),

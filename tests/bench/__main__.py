@@ -13,7 +13,7 @@ import uvloop
 from rich.console import Console
 from rich.markup import escape
 
-from . import calls, clients, episodes, graders, live, programs, rollouts, sandbox, standing
+from . import calls, clients, episodes, graders, live, programs, rollouts, sandbox, standing, stores
 from .figures import Figure, show, write
 from .fleet import FULL, QUICK, Bench
 from .processes import BenchError
@@ -29,6 +29,7 @@ SUITES: dict[str, Callable[[Bench], Awaitable[list[Figure]]]] = {
     "graders": graders.figures,
     "sandbox": sandbox.figures,
     "programs": programs.figures,
+    "stores": stores.figures,
 }
 
 

@@ -16,6 +16,7 @@ from typing import Any
 
 from ..environment import DefinitionError
 from ..process_figures import GRADERS
+from ..failures import BadReward
 from ..results import finite_number
 from ..types import Row, RowError, Transcript
 from . import registry
@@ -58,6 +59,8 @@ class Entry:
         """The components that a score is worth. Raises `BadReward` for what is no score."""
         if not isinstance(score, Mapping):
             return {self.component: self.weight * _number(score, self.component)}
+        if not score:
+            raise BadReward(f"grader {self.grader.name!r} returned no part of a score")
         named = {f"{self.component}.{name}": value for name, value in score.items()}
         return {name: self.weight * _number(value, name) for name, value in named.items()}
 

@@ -137,7 +137,7 @@ def test_a_row_that_cannot_be_graded_says_why(data: dict[str, Any], says: str) -
     assert says in str(refusal.value)
 
 
-@pytest.mark.parametrize("value", [math.nan, math.inf, "1", [1.0], {"a": "b"}, {"a": math.nan}])
+@pytest.mark.parametrize("value", [math.nan, math.inf, "1", [1.0], {}, {"a": "b"}, {"a": math.nan}])
 def test_a_score_that_is_no_number_is_our_failure(value: Any) -> None:
     with pytest.raises(BadReward):
         grade(Row.of("?", verifier={"name": "strange", "value": value}))

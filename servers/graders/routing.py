@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..environment import DefinitionError
-from ..process_figures import GRADERS
 from ..failures import BadReward
+from ..process_figures import GRADERS
 from ..results import finite_number
 from ..types import Row, RowError, Transcript
 from . import registry

@@ -54,6 +54,7 @@ PEERS = {
     "openenv": Peer("openenv.txt", ("3.11", "3.12", "3.13")),
     "openenv_core": Peer("openenv_core.txt", ("3.11", "3.12", "3.13")),
     "verifiers": Peer("verifiers.txt", ("3.11", "3.12", "3.13")),
+    "verifiers_0_3": Peer("verifiers_0_3.txt", ("3.11", "3.12", "3.13")),
     # It declares a later 3.13 patch release than it needs.
     "nemo_gym_0_7": Peer("nemo_gym_0_7.txt", ("3.13",), ("--ignore-requires-python",)),
     "nemo_gym_0_4": Peer("nemo_gym_0_4.txt", ("3.12", "3.13")),
@@ -282,7 +283,8 @@ def _say(started: float, text: str) -> None:
 
 
 def main(arguments: Sequence[str]) -> int:
-    everything = ["trainer_cpu", "nemo_gym_0_7", "nemo_gym_0_4", "verifiers", "openenv", "ray", "node"]  # the longest first
+    everything = ["trainer_cpu", "nemo_gym_0_7", "nemo_gym_0_4", "verifiers", "verifiers_0_3"]  # the longest first
+    everything += ["openenv", "ray", "node"]
     names = list(arguments) or everything
     if unknown := set(names) - set(everything):
         print(f"unknown peers: {', '.join(sorted(unknown))}; known: {', '.join(everything)}", file=sys.stderr)

@@ -15,7 +15,7 @@ from .schemas import description_complaints, name_complaints, schema_complaints
 from .wire import Episode, Graded, Kind, SeedRefused
 
 LEAK_ROWS = 5
-TRACEBACKS = ("Traceback (most recent call last)", 'File "/', "site-packages/")
+TRACEBACK = "Traceback (most recent call last)"
 MAX_SHOWN = 5
 
 
@@ -163,14 +163,12 @@ async def malformed(at: Patient) -> str:
 
 
 async def no_tracebacks(at: Patient) -> str:
-    for said in at.wire.answers:
-        if any(mark in said.text for mark in TRACEBACKS[:1]) or _shows_source(said.text):
-            raise Broken("an answer shows the server's code", said.exchange)
-    return f"{len(at.wire.answers)} answers were looked through"
-
-
-def _shows_source(text: str) -> bool:
-    return TRACEBACKS[1] in text and TRACEBACKS[2] in text
+    """In errors: a result may show the traceback of a policy's own program."""
+    errors = [said for said in at.wire.answers if said.kind is not Kind.OK]
+    for said in errors:
+        if TRACEBACK in said.text:
+            raise Broken("an error shows the server's code", said.exchange)
+    return f"{len(errors)} errors were looked through"
 
 
 async def tool_names(at: Patient) -> str:

@@ -306,9 +306,9 @@ _ALL = (
     ),
     Promise(
         "no-tracebacks",
-        "No answer shows the server's own code.",
+        "No error shows the server's own code.",
         "A policy reads them: paths and sources of the grader.",
-        "Every answer of the examination is looked through.",
+        "Every error that the examination was answered is looked through.",
         "Answer a sentence; keep the traceback in the log.",
         "Two kinds of error (README)",
     ),

@@ -32,7 +32,7 @@ from .endpoint import Endpoint, EnvironmentInfo
 from .foreign import McpOptions, McpServer, OpenEnvOptions
 from .foreign_openenv import ForeignOpenEnv
 from .local import InProcess
-from .patience import until_admitted
+from .patience import RIDE_OUT_S, until_admitted
 from .pool import Pool
 from .resolve import check_wire, is_url, read_url, resolve
 from .session import ResultLimit, Session, Task, WrongRequest
@@ -227,7 +227,7 @@ def _remote(
         if found is not None:
             if mcp is not None or openenv is not None:
                 raise WrongRequest(f"{url} is a gymwire server; mcp= and openenv= are for servers of others.")
-            pool = Pool(ours=True, token=token)
+            pool = Pool(ours=True, token=token, patience_s=RIDE_OUT_S if found.info.shared else 0.0)
             endpoint = Endpoint.of_ours(found.url, pool, found.info, found.limits, limit)
             return Remote(found.wire, _timed(endpoint, call_timeout_s), found.info)
         if wire == "mcp":

@@ -31,6 +31,8 @@ class EnvironmentInfo:
     has_end_turn: bool = False
     replayable: bool = False
     wires: Mapping[str, str] = field(default_factory=dict)
+    #: Whether other processes go on with its sessions where the one that has them ends, if it is replayable.
+    shared: bool = False
 
     @classmethod
     def from_json(cls, raw: Mapping[str, Any]) -> EnvironmentInfo:

@@ -17,7 +17,7 @@ from ..servers.answers import Code
 from ..servers.types import Ending, FailureKind, Json, Message, Outcome, Stage, Tool, ToolResult
 from .content import read_content
 from .endpoint import Endpoint
-from .patience import Busy, delivered
+from .patience import Busy, NotCounted, delivered
 from .pool import Reply
 from .session import POLICY_CODES, Session, SessionFailed, Task, WrongRequest, failure_of, read_outcome
 
@@ -90,10 +90,8 @@ class McpSession(Session):
     async def _end_turn(self) -> str | None:
         if not self._at.has_end_turn:
             return None
-        arguments = {"session": self._handle}
-        answer = await control(
-            self._at, "end_turn", arguments, Stage.END_TURN, self._at.call_timeout_s, repeatable=False
-        )
+        arguments, limit_s = {"session": self._handle}, self._at.call_timeout_s
+        answer = await control(self._at, "end_turn", arguments, Stage.END_TURN, limit_s, self._next_key())
         prompt = _value(answer, Stage.END_TURN).get("prompt")
         return prompt if isinstance(prompt, str) else None
 
@@ -105,7 +103,7 @@ class McpSession(Session):
 
     async def _close(self) -> None:
         if self.failure is None or not self.failure.kind.startswith(("transport_", "session_")):
-            await control(self._at, "close_session", {"session": self._handle}, Stage.TRANSPORT, 5.0, repeatable=False)
+            await control(self._at, "close_session", {"session": self._handle}, Stage.TRANSPORT, 5.0)
 
 
 async def seed_mcp(endpoint: Endpoint, task: Task) -> McpSession:
@@ -114,7 +112,7 @@ async def seed_mcp(endpoint: Endpoint, task: Task) -> McpSession:
     if task.row is not None:
         asked["row"] = task.row.to_json()
     arguments = {key: value for key, value in asked.items() if value is not None}
-    answer = await _call_control(endpoint, "seed_session", arguments, Stage.SEED, endpoint.seed_timeout_s, True)
+    answer = await _call_control(endpoint, "seed_session", arguments, Stage.SEED, endpoint.seed_timeout_s)
     if answer.is_error:
         raise _seed_refused(answer)
     seeded = _value(answer, Stage.SEED)
@@ -138,35 +136,43 @@ def _seed_refused(answer: Answer) -> Exception:
 
 
 async def control(
-    endpoint: Endpoint, name: str, arguments: Json, stage: Stage, timeout_s: float, *, repeatable: bool = True
+    endpoint: Endpoint, name: str, arguments: Json, stage: Stage, timeout_s: float, key: str = ""
 ) -> Answer:
-    """A call in plain mode. Raises `SessionFailed` when it answers an error."""
-    answer = await _call_control(endpoint, name, arguments, stage, timeout_s, repeatable)
+    """A call in plain mode, with a key unless it is repeatable by itself. Raises `SessionFailed` when it answers an
+    error."""
+    answer = await _call_control(endpoint, name, arguments, stage, timeout_s, key)
     if answer.is_error:
         raise answer.failure(stage)
     return answer
 
 
 async def _call_control(
-    endpoint: Endpoint, name: str, arguments: Json, stage: Stage, timeout_s: float, repeatable: bool
+    endpoint: Endpoint, name: str, arguments: Json, stage: Stage, timeout_s: float, key: str = ""
 ) -> Answer:
-    params = {"name": name, "arguments": arguments, "_meta": _ENVELOPE}
+    params = {"name": name, "arguments": arguments, "_meta": _ENVELOPE | {KEY: key} if key else _ENVELOPE}
     body = wirejson.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params})
     headers = _HEADERS | {"Mcp-Method": "tools/call", "Mcp-Name": name}
-    return read_answer(await _exchange(endpoint, body, headers, stage, timeout_s, repeatable), stage)
+    return read_answer(await _exchange(endpoint, body, headers, stage, timeout_s), stage)
 
 
 async def _exchange(
-    endpoint: Endpoint, body: bytes, headers: Mapping[str, str], stage: Stage, timeout_s: float, repeatable: bool = True
+    endpoint: Endpoint, body: bytes, headers: Mapping[str, str], stage: Stage, timeout_s: float
 ) -> Json:
-    """One JSON-RPC request; answers its result."""
-    post, url = endpoint.pool.post, endpoint.url
-    reply = await delivered(lambda: post(url, body, headers, timeout_s, stage), stage, repeatable=repeatable)
-    message = _message(reply)
-    result = message.get("result")
-    if isinstance(result, dict):
+    """One JSON-RPC request, which cannot act twice; answers its result."""
+    pool, url = endpoint.pool, endpoint.url
+
+    async def ask() -> Json:
+        reply = await pool.post(url, body, headers, timeout_s, stage)
+        message = _message(reply)
+        result = message.get("result")
+        if not isinstance(result, dict):
+            raise _no_result(reply, message, stage)
+        meta = result.get("_meta")
+        if isinstance(meta, dict) and meta.get(CODE) == Code.REPEAT:
+            raise NotCounted(str(result.get("content"))[:500])
         return result
-    raise _no_result(reply, message, stage)
+
+    return await delivered(ask, stage, repeatable=True, patience_s=pool.patience_s)
 
 
 def _message(reply: Reply) -> Json:
@@ -181,12 +187,18 @@ def _message(reply: Reply) -> Json:
     return value if isinstance(value, dict) else {}
 
 
-def _no_result(reply: Reply, message: Json, stage: Stage) -> SessionFailed:
+def _no_result(reply: Reply, message: Json, stage: Stage) -> Exception:
+    """The failure that an answer without a result means; `NotCounted` or `Busy` where it may come yet."""
     error = message.get("error")
-    said = error.get("message") if isinstance(error, Mapping) else error
+    said, data = (error.get("message"), error.get("data")) if isinstance(error, Mapping) else (error, None)
     reason = f"HTTP {reply.status}: {said or reply.text[:200]}"
-    if isinstance(code := message.get("code"), str):
+    code = data.get("code") if isinstance(data, Mapping) else message.get("code")
+    if code == Code.REPEAT:
+        return NotCounted(reason)
+    if isinstance(code, str):
         return failure_of(code, reason, stage, kind=message.get("failure_kind") or "")
+    if stage is Stage.SEED and reply.status == 503 and "X-Gymwire-Code" not in reply.headers:
+        return Busy(reason)  # a gateway without a server
     return SessionFailed(FailureKind.PROVIDER_UNAVAILABLE, reason, stage)
 
 

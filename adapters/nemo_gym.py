@@ -110,9 +110,8 @@ class NemoGymSession(Session):
     async def _end_turn(self) -> str | None:
         if not self._at.has_end_turn:
             return None
-        reply = await self._post(
-            self._at.url / "end_turn", b"{}", Stage.END_TURN, self._at.call_timeout_s, control=True, repeatable=False
-        )
+        url, limit_s = self._at.url / "end_turn", self._at.call_timeout_s
+        reply = await self._post(url, b"{}", Stage.END_TURN, limit_s, key=self._next_key(), control=True)
         if reply.status != 200:
             raise _failed(reply, Stage.END_TURN)
         prompt = _object(reply, Stage.END_TURN).get("prompt")
@@ -130,7 +129,7 @@ class NemoGymSession(Session):
         if not self._at.ours or self._lost():
             return  # others reclaim by their idle limit; most have no such route
         body = orjson.dumps({"resources_session_id": self._id, "episode_id": {"rollout_id": self._id, "attempt": 0}})
-        await self._post(self._at.url / "close_session", body, Stage.TRANSPORT, 5.0, repeatable=False)
+        await self._post(self._at.url / "close_session", body, Stage.TRANSPORT, 5.0)
 
     def _lost(self) -> bool:
         return self.failure is not None and self.failure.kind.startswith(("transport_", "session_"))
@@ -144,7 +143,6 @@ class NemoGymSession(Session):
         *,
         key: str = "",
         control: bool = False,
-        repeatable: bool = True,
     ) -> Reply:
         headers = dict(_JSON_HEADERS)
         if self._jar.header:
@@ -155,12 +153,21 @@ class NemoGymSession(Session):
             if control:
                 headers["X-Gymwire-Control"] = "true"
                 headers["X-Gymwire-Masked"] = "flag"
-        pool = self._at.pool
-        reply = await delivered(
-            lambda: pool.post(url, body, headers, timeout_s, stage), stage, repeatable=repeatable and self._at.ours
-        )
+        reply = await _delivered(self._at, url, body, headers, timeout_s, stage)
         self._jar.merge(reply)
         return reply
+
+
+async def _delivered(
+    at: Endpoint, url: URL, body: bytes, headers: Mapping[str, str], timeout_s: float, stage: Stage
+) -> Reply:
+    """Post; toward servers of ours nothing can act twice: what is no repeat by itself carries a key."""
+    pool = at.pool
+
+    async def post() -> Reply:
+        return await pool.post(url, body, headers, timeout_s, stage)
+
+    return await delivered(post, stage, repeatable=at.ours, patience_s=pool.patience_s)
 
 
 async def seed_nemo_gym(endpoint: Endpoint, task: Task) -> NemoGymSession:
@@ -170,10 +177,8 @@ async def seed_nemo_gym(endpoint: Endpoint, task: Task) -> NemoGymSession:
     if endpoint.ours:
         headers["Idempotency-Key"] = task.session_id
     text = wirejson.dumps(_seed_body(endpoint, task))
-    url, pool = endpoint.url / "seed_session", endpoint.pool
-    reply = await delivered(
-        lambda: pool.post(url, text, headers, endpoint.seed_timeout_s, Stage.SEED), Stage.SEED, repeatable=endpoint.ours
-    )
+    url = endpoint.url / "seed_session"
+    reply = await _delivered(endpoint, url, text, headers, endpoint.seed_timeout_s, Stage.SEED)
     if reply.status != 200:
         raise _seed_refused(reply)
     jar.merge(reply)

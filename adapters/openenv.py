@@ -1,11 +1,14 @@
 """The OpenEnv wire toward gymwire servers: one socket an episode, tools as `call_tool` steps.
 
-A socket cannot be taken up again, so a lost one fails its session; nothing reconnects, and calls need no
-idempotency key. Verify is a control call that no policy can reach. Servers of others: `foreign_openenv`.
+A socket cannot be taken up again, so a lost one fails its session, and calls need no idempotency key. Where a server
+shares its sessions with others, its reset answers a handle (which nobody sees but this client): then a lost socket is
+made up for by another one that resumes the session, at whatever server, and calls carry keys. Verify is a control call
+that no policy can reach. Servers of others: `foreign_openenv`.
 """
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -16,12 +19,14 @@ from ..servers.answers import Code
 from ..servers.types import Ending, FailureKind, Json, Message, Outcome, Stage, Tool, ToolResult
 from .content import read_content
 from .endpoint import Endpoint
-from .openenv_socket import Socket
-from .patience import Busy
+from .openenv_socket import Dropped, Socket
+from .patience import Busy, NotCounted, Undelivered, Unreachable, delivered
 from .session import POLICY_CODES, Session, SessionFailed, Task, WrongRequest, failure_of, read_outcome
 
 _STEP = '{"type":"step","data":{"type":"call_tool","tool_name":'
 _CONTROL = ',"metadata":{"control":true}}}'
+_KEYED = ',"metadata":{"idempotency_key":"%s"}}}'
+_KEYED_CONTROL = ',"metadata":{"idempotency_key":"%s","control":true}}}'
 
 
 class OpenEnvSession(Session):
@@ -30,14 +35,16 @@ class OpenEnvSession(Session):
     wire = "openenv"
     carries_several = False
 
-    def __init__(self, endpoint: Endpoint, socket: Socket, prompt: Sequence[Message], tools: Sequence[Tool]) -> None:
+    def __init__(
+        self, endpoint: Endpoint, socket: Socket, prompt: Sequence[Message], tools: Sequence[Tool], handle: str = ""
+    ) -> None:
         super().__init__(prompt=prompt, tools=tools, max_turns=endpoint.max_turns, limit=endpoint.limit)
-        self._at, self._socket = endpoint, socket
+        self._at, self._socket, self._handle = endpoint, socket, handle
         self._heads = {name: f'{_STEP}{orjson.dumps(name).decode()},"arguments":' for name in self._names}
 
     async def _call(self, name: str, arguments: bytes, key: str) -> ToolResult:
-        message = f"{self._heads[name]}{arguments.decode()}}}}}"
-        data = read_observation(await self._socket.ask(message, self._at.call_timeout_s, Stage.CALL), Stage.CALL)
+        message = f"{self._heads[name]}{arguments.decode()}{_KEYED % key if self._handle else '}}'}"
+        data = read_observation(await self._exchange(message, self._at.call_timeout_s, Stage.CALL), Stage.CALL)
         code = _metadata(data).get("code")
         if code != Code.OK and code not in POLICY_CODES:
             raise _failure(data, Stage.CALL)
@@ -53,7 +60,7 @@ class OpenEnvSession(Session):
     async def _end_turn(self) -> str | None:
         if not self._at.has_end_turn:
             return None
-        data = await self._control("end_turn", {}, self._at.call_timeout_s, Stage.END_TURN)
+        data = await self._control("end_turn", {}, self._at.call_timeout_s, Stage.END_TURN, self._next_key())
         if data.get("done") is True:
             return None
         prompt = _result_data(data).get("prompt")
@@ -66,16 +73,54 @@ class OpenEnvSession(Session):
         said = _metadata(data)
         return read_outcome(data.get("reward"), said.get("ending"), said.get("components"), said.get("disagreements"))
 
-    async def _control(self, name: str, arguments: Json, timeout_s: float, stage: Stage) -> Json:
+    async def _control(self, name: str, arguments: Json, timeout_s: float, stage: Stage, key: str = "") -> Json:
         text = wirejson.dumps(arguments).decode()
-        message = f'{_STEP}"{name}","arguments":{text}{_CONTROL}'
-        data = read_observation(await self._socket.ask(message, timeout_s, stage), stage)
+        message = f'{_STEP}"{name}","arguments":{text}{_KEYED_CONTROL % key if key and self._handle else _CONTROL}'
+        data = read_observation(await self._exchange(message, timeout_s, stage), stage)
         if "failure_kind" in _metadata(data):
             raise _failure(data, stage)
         return data
 
+    async def _exchange(self, message: str, timeout_s: float, stage: Stage) -> Json:
+        """Ask; where the session can be resumed, again and over another socket, as long as patience lasts."""
+        if not self._handle:
+            return await self._socket.ask(message, timeout_s, stage)
+
+        async def ask() -> Json:
+            if self._socket.lost:
+                await self._resume(stage)
+            return await _asked(self._socket, message, timeout_s, stage)
+
+        return await delivered(ask, stage, repeatable=True, patience_s=self._at.pool.patience_s)
+
+    async def _resume(self, stage: Stage) -> None:
+        """Go on over another socket. Raises `Undelivered` where that may yet come about, else `SessionFailed`."""
+        await self._socket.close()
+        try:
+            socket = await Socket.connect(self._at.pool, self._at.url / "ws", stage)
+        except Busy as busy:
+            raise Unreachable(str(busy), FailureKind.PROVIDER_UNAVAILABLE) from None
+        try:
+            message = orjson.dumps({"type": "resume", "data": {"session": self._handle}}).decode()
+            read_observation(await _asked(socket, message, self._at.call_timeout_s, stage), stage)
+        except BaseException:
+            await socket.close()
+            raise
+        self._socket = socket
+
     async def _close(self) -> None:
         await self._socket.close()
+
+
+async def _asked(socket: Socket, message: str, timeout_s: float, stage: Stage) -> Json:
+    """Ask what cannot act twice. Raises `Undelivered` where it is to be asked again, else `SessionFailed`."""
+    try:
+        answer = await socket.ask(message, timeout_s, stage)
+    except Dropped as dropped:
+        raise Undelivered(dropped.reason) from None
+    if answer.get("type") == "error" and (answer["data"].get("metadata") or {}).get("code") == Code.REPEAT:
+        raise NotCounted(str(answer["data"].get("message")))
+    return answer
 
 
 async def seed_openenv(endpoint: Endpoint, task: Task) -> OpenEnvSession:
@@ -83,16 +128,31 @@ async def seed_openenv(endpoint: Endpoint, task: Task) -> OpenEnvSession:
     asked: Json = {"split": task.split, "index": task.index, "seed": task.seed, "episode_id": task.session_id}
     if task.row is not None:
         asked["row"] = task.row.to_json()
+    patience_s = endpoint.pool.patience_s
+    if patience_s:  # a name of this reset: where it is repeated, it begins nothing new
+        asked["resume"] = f"{task.session_id}:{secrets.token_hex(8)}"
     wanted = {key: value for key, value in asked.items() if value is not None}
     message = wirejson.dumps({"type": "reset", "data": wanted}).decode()
+
+    async def begin() -> OpenEnvSession:
+        return await _begin(endpoint, message)
+
+    return await delivered(begin, Stage.SEED, repeatable=bool(patience_s), patience_s=patience_s)
+
+
+async def _begin(endpoint: Endpoint, message: str) -> OpenEnvSession:
+    """Reset over a socket of its own. Raises `Undelivered` too where it may be repeated."""
     socket = await Socket.open(endpoint.pool, endpoint.url / "ws")
+    ask = _asked if endpoint.pool.patience_s else Socket.ask
     try:
-        answer = await socket.ask(message, endpoint.seed_timeout_s, Stage.SEED)
+        answer = await ask(socket, message, endpoint.seed_timeout_s, Stage.SEED)
         if answer.get("type") == "error":
             raise _seed_refused(answer["data"])
-        observation = read_observation(answer, Stage.SEED).get("observation") or {}
+        data = read_observation(answer, Stage.SEED)
+        observation = data.get("observation") or {}
         tools = endpoint.marked(tool_of(item) for item in observation.get("tools") or ())
-        return OpenEnvSession(endpoint, socket, observation.get("prompt") or (), tools)
+        handle = str(_metadata(data).get("resume") or "")
+        return OpenEnvSession(endpoint, socket, observation.get("prompt") or (), tools, handle)
     except BaseException:
         await socket.close()
         raise

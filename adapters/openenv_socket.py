@@ -1,4 +1,4 @@
-"""One WebSocket of an OpenEnv server: asked message by message, answered in order, never reopened.
+"""One WebSocket of an OpenEnv server: asked message by message, answered in order, never reopened by itself.
 
 A task of its own reads, so that the server's pings are answered while the policy thinks, and a lost socket is
 known at once. No compression: it costs more than it saves at both ends. Nothing limits a message's size.
@@ -20,8 +20,14 @@ from .patience import Busy, Undelivered, Unreachable, delivered
 from .pool import CONNECT_TIMEOUT_S, Pool, unreachable
 from .session import SessionFailed
 
+#: What a gateway answers for a server that it lost.
+LOST_STATUSES = (502, 504)
 #: Seconds to wait for the server's half of the closing handshake.
 CLOSE_WAIT_S = 2.0
+
+
+class Dropped(SessionFailed):
+    """The socket is lost: whether what was asked last was carried out is unknown."""
 
 
 class Socket:
@@ -36,33 +42,48 @@ class Socket:
         self._reader = self._loop.create_task(self._read())
 
     @classmethod
-    async def open(cls, pool: Pool, url: URL, *, timeout_s: float = CONNECT_TIMEOUT_S) -> Socket:
-        """Connect. Raises `Busy`, or `SessionFailed` at stage seed."""
+    async def open(cls, pool: Pool, url: URL) -> Socket:
+        """Connect, again where it cannot be had at once: an upgrade alone begins no episode.
+
+        Raises `Busy`, or `SessionFailed` at stage seed.
+        """
 
         async def connect() -> Socket:
-            try:
-                async with asyncio.timeout(timeout_s):
-                    return cls(await pool.http().ws_connect(url, compress=0, max_msg_size=0, decode_text=False))
-            except aiohttp.ClientConnectorError as error:
-                raise unreachable(url, error) from None
-            except TimeoutError:
-                raise Unreachable(f"no WebSocket at {url} within {timeout_s:g} s") from None
-            except aiohttp.WSServerHandshakeError as error:
-                if error.status in (429, 503):
-                    raise Busy(f"{url} is busy: HTTP {error.status}", _seconds(error)) from None
-                reason = f"{url} refused the WebSocket: HTTP {error.status}"
-                raise SessionFailed(FailureKind.PROVIDER_UNAVAILABLE, reason, Stage.SEED) from None
-            except (aiohttp.ClientError, ConnectionError) as error:
-                raise Undelivered(f"{url.origin()} broke the connection ({type(error).__name__})") from None
+            return await cls.connect(pool, url, Stage.SEED)
 
-        return await delivered(connect, Stage.SEED, repeatable=True)  # an upgrade alone begins no episode
+        return await delivered(connect, Stage.SEED, repeatable=True, patience_s=pool.patience_s)
+
+    @classmethod
+    async def connect(cls, pool: Pool, url: URL, stage: Stage) -> Socket:
+        """Connect once. Raises `Busy`, `Undelivered` or `SessionFailed`."""
+        timeout_s = CONNECT_TIMEOUT_S
+        try:
+            async with asyncio.timeout(timeout_s):
+                return cls(await pool.http().ws_connect(url, compress=0, max_msg_size=0, decode_text=False))
+        except aiohttp.ClientConnectorError as error:
+            raise unreachable(url, error) from None
+        except TimeoutError:
+            raise Unreachable(f"no WebSocket at {url} within {timeout_s:g} s") from None
+        except aiohttp.WSServerHandshakeError as error:
+            if error.status in (429, 503):
+                raise Busy(f"{url} is busy: HTTP {error.status}", _seconds(error)) from None
+            if error.status in LOST_STATUSES and pool.patience_s:
+                raise Unreachable(f"no WebSocket at {url}: HTTP {error.status}") from None
+            reason = f"{url} refused the WebSocket: HTTP {error.status}"
+            raise SessionFailed(FailureKind.PROVIDER_UNAVAILABLE, reason, stage) from None
+        except (aiohttp.ClientError, ConnectionError) as error:
+            raise Undelivered(f"{url.origin()} broke the connection ({type(error).__name__})") from None
+
+    @property
+    def lost(self) -> bool:
+        return bool(self._lost) or self._websocket.closed
 
     async def ask(self, message: str, timeout_s: float, stage: Stage) -> Json:
         """Send a message and wait for its answer. Raises `SessionFailed`; the socket is of no more use then."""
         future = self._loop.create_future()
         if self._unasked:
             future.set_result(self._unasked.popleft())  # an error that came before the question
-        elif self._lost or self._websocket.closed:
+        elif self.lost:
             raise self._dropped(stage)
         else:
             self._waiting.append(future)
@@ -85,9 +106,9 @@ class Socket:
             self._lost = self._lost or f"{type(error).__name__} while sending"
             raise self._dropped(stage) from None
 
-    def _dropped(self, stage: Stage) -> SessionFailed:
+    def _dropped(self, stage: Stage) -> Dropped:
         reason = f"the socket is lost ({self._lost or 'closed'}); an episode cannot be taken up again"
-        return SessionFailed(FailureKind.TRANSPORT_PEER_DROP, reason, stage)
+        return Dropped(FailureKind.TRANSPORT_PEER_DROP, reason, stage)
 
     async def _read(self) -> None:
         while True:

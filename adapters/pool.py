@@ -22,7 +22,7 @@ from yarl import URL
 
 from ..servers.answers import Code
 from ..servers.types import FailureKind, Stage
-from .patience import DEFAULT_RETRY_AFTER_S, Undelivered, Unreachable
+from .patience import DEFAULT_RETRY_AFTER_S, NotCounted, Undelivered, Unreachable
 from .session import SessionFailed
 
 KEEP_OURS_S = 60.0
@@ -32,6 +32,8 @@ CONNECT_TIMEOUT_S = 10.0
 RATE_PATIENCE_S = 60.0
 #: This machine's own limits: open files, ports, memory.
 _OUR_LIMITS = frozenset((errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM, errno.EADDRNOTAVAIL))
+#: What a gateway answers for a server that it lost, or does not find; a code of ours makes it the server's own answer.
+_GATEWAY_STATUSES = frozenset((502, 503, 504))
 _BASE_HEADERS = {"Accept": "*/*", "Accept-Encoding": "identity", "User-Agent": "gymwire"}
 
 
@@ -56,10 +58,13 @@ def retry_after_s(reply: Reply) -> float:
 
 
 class Pool:
-    """Connections to one kind of server. Open it once, share it, close it (or use it as a context manager)."""
+    """Connections to one kind of server. Open it once, share it, close it (or use it as a context manager).
 
-    def __init__(self, *, ours: bool, token: str | None = None) -> None:
-        self.ours = ours
+    patience_s: how long requests that may be repeated are, toward servers of ours whose sessions outlive them.
+    """
+
+    def __init__(self, *, ours: bool, token: str | None = None, patience_s: float = 0.0) -> None:
+        self.ours, self.patience_s = ours, patience_s
         self._keep_s = KEEP_OURS_S if ours else KEEP_STRANGERS_S
         self._headers = dict(_BASE_HEADERS) | ({"Authorization": f"Bearer {token}"} if token else {})
         self._http: aiohttp.ClientSession | None = None
@@ -84,9 +89,21 @@ class Pool:
     async def post(self, url: URL, body: bytes, headers: Mapping[str, str], timeout_s: float, stage: Stage) -> Reply:
         """Post and read the answer whole.
 
-        Raises `Undelivered` or `Unreachable` when the connection breaks, `SessionFailed` past the time limit.
+        Raises `Undelivered` when the connection breaks or a gateway says that it lost the request, `Unreachable` when
+        there is none, `NotCounted` where a server of ours asks for a repeat, `SessionFailed` past the time limit.
         """
-        return await self._request("POST", url, body, headers, timeout_s, stage)
+        reply = await self._request("POST", url, body, headers, timeout_s, stage)
+        if self.ours and reply.status in _GATEWAY_STATUSES:
+            self._refuse_lost(reply, url, stage)
+        return reply
+
+    def _refuse_lost(self, reply: Reply, url: URL, stage: Stage) -> None:
+        code = reply.headers.get("X-Gymwire-Code")
+        if code == Code.REPEAT:
+            raise NotCounted(reply.text[:500])
+        waits_longer = stage is Stage.SEED and reply.status == 503  # as for a full server
+        if self.patience_s and code is None and not waits_longer:
+            raise Undelivered(f"{url.origin()} answers HTTP {reply.status}", FailureKind.PROVIDER_UNAVAILABLE)
 
     async def _request(
         self, method: str, url: URL, body: bytes | None, headers: Mapping[str, str], timeout_s: float, stage: Stage

@@ -139,7 +139,7 @@ def _choose(place: Place, listing: Json, wire: str | None, env: str | None) -> F
     if wire is not None and place.wire is not None and wire != place.wire:
         raise WrongRequest(f"the URL names the {place.wire} face, but wire= asks for {wire}; give one of the two.")
     chosen = wire or place.wire or "nemo-gym"
-    info = EnvironmentInfo.from_json(offered[name])
+    info = EnvironmentInfo.from_json({**offered[name], "shared": listing.get("shared") is True})
     path = info.wires.get(chosen)
     if path is None:
         raise WrongRequest(f"{place.root} does not offer {name} on the wire {chosen!r}.")

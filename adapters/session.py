@@ -151,9 +151,8 @@ class Session(ABC):
 
     async def _ask(self, name: str, arguments: bytes) -> ToolResult:
         self._check(Stage.CALL)
-        self._calls += 1
         try:
-            result = await self._call(name, arguments, f"{self._key}-{self._calls}")
+            result = await self._call(name, arguments, self._next_key())
         except SessionFailed as failure:
             self.failure = self.failure or failure
             raise
@@ -162,6 +161,11 @@ class Session(ABC):
         if result.done:
             self.done = True
         return result
+
+    def _next_key(self) -> str:
+        """An idempotency key of this session."""
+        self._calls += 1
+        return f"{self._key}-{self._calls}"
 
     async def end_turn(self, text: str = "") -> str | None:
         """The policy ended its turn with `text`: the next prompt, or None when there is none.

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
+from itertools import cycle
 from typing import Any
 
 import pytest
@@ -196,14 +198,62 @@ async def test_what_carries_a_key_is_repeated_with_the_same_key() -> None:
     async with TestServer(flaky.app()) as server, connect(str(server.make_url("/"))) as env:
         session = await env.session(seed=1)
         await session.call("ping")
+        assert await session.end_turn() is None
         assert (await session.verify()).reward == 1.0
-        with pytest.raises(SessionFailed, match="delivery unknown"):
-            await session.end_turn()
         await session.close()
     routes = [route for route, _ in flaky.keys]
-    assert routes == ["seed_session"] * 2 + ["ping"] * 2 + ["verify"] * 2 + ["end_turn"]
-    assert flaky.keys[0] == flaky.keys[1] and flaky.keys[0][1]
-    assert flaky.keys[2] == flaky.keys[3] and flaky.keys[2][1]
+    assert routes == [
+        name for name in ("seed_session", "ping", "end_turn", "verify", "close_session") for _ in range(2)
+    ]
+    keys = [key for _, key in flaky.keys]
+    assert keys[::2] == keys[1::2] and all(keys[:6]) and len(set(keys[:6])) == 3
+
+
+class Away(Flaky):
+    """A gymwire server whose sessions others share, behind a gateway: half of what is asked comes to nothing."""
+
+    def __init__(self, shared: bool) -> None:
+        super().__init__()
+        self.shared = shared
+        self.answers = cycle(((502, ""), (503, "repeat"), (200, "ok")))
+
+    async def environments(self, request: web.Request) -> web.Response:
+        answer = await super().environments(request)
+        return web.json_response({**json.loads(answer.text or ""), "shared": self.shared})
+
+    async def route(self, request: web.Request) -> web.Response:
+        self.keys.append((request.match_info["route"], request.headers.get("Idempotency-Key")))
+        status, code = next(self.answers)
+        body = {"responses_create_params": {"input": []}, "reward": 1.0}
+        return web.json_response(body, status=status, headers={"X-Gymwire-Code": code} if code else {})
+
+
+async def test_what_a_gateway_lost_or_does_not_count_is_repeated_where_others_go_on() -> None:
+    away = Away(shared=True)
+    async with TestServer(away.app()) as server, connect(str(server.make_url("/"))) as env:
+        async with env.session(seed=1) as session:
+            assert not (await session.call("ping")).is_error
+            assert (await session.verify()).reward == 1.0
+        assert [route for route, _ in away.keys].count("verify") == 3
+        assert len({key for route, key in away.keys if route == "ping"}) == 1
+
+
+async def test_a_gateway_that_lost_a_session_of_one_process_fails_it_at_once() -> None:
+    away = Away(shared=False)
+    async with TestServer(away.app()) as server, connect(str(server.make_url("/"))) as env:
+        with pytest.raises(SessionFailed, match="provider_unavailable at seed: HTTP 502"):
+            await env.session(seed=1)
+    assert len(away.keys) == 1
+
+
+async def test_patience_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys.modules[connect.__module__], "RIDE_OUT_S", 0.2)
+    away = Away(shared=True)
+    away.answers = cycle(((504, ""),))
+    async with TestServer(away.app()) as server, connect(str(server.make_url("/"))) as env:
+        with pytest.raises(SessionFailed, match=r"provider_unavailable at seed: .* answers HTTP 504"):
+            await env.session(seed=1)
+    assert len(away.keys) > 2
 
 
 # Parts

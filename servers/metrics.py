@@ -53,8 +53,10 @@ class Metrics:
         own = self._own = Figures()
         self.registry = own.registry
         self.seeds = own.counter("gymwire_seeds", "Sessions seeded.", WHERE)
-        self.seeds_refused = own.counter("gymwire_seeds_refused", "Seeds refused, by code.", (*WHERE, "code"))
-        self.calls = own.counter("gymwire_calls", "Tool calls by what they answered.", (*WHERE, "code"))
+        self.seeds_refused = own.counter(
+            "gymwire_seeds_refused", "Seeds refused, by the code of the refusal.", (*WHERE, "code")
+        )
+        self.calls = own.counter("gymwire_calls", "Tool calls by the code of their answer.", (*WHERE, "code"))
         self.episodes = own.counter(
             "gymwire_episodes",
             "Sessions that ended: finished and cut ones are scored, failed ones masked, closed ones neither.",
@@ -63,15 +65,23 @@ class Metrics:
         self.failures = own.counter(
             "gymwire_failures", "Sessions and seeds that our side broke.", ("environment", "kind", "stage", "tool")
         )
-        self.reclaims = own.counter("gymwire_reclaimed", "Live sessions past a limit of time.", WHERE)
-        self.drains = own.counter("gymwire_drained", "Live sessions at a shutdown, by their fate.", ("fate",))
+        self.reclaims = own.counter(
+            "gymwire_reclaimed", "Live sessions that passed the idle or the lifetime limit.", WHERE
+        )
+        self.drains = own.counter(
+            "gymwire_drained", "Live sessions at a shutdown: failed, or handed_over to other replicas.", ("fate",)
+        )
         self.requests_refused = own.counter(
             "gymwire_requests_refused", "Requests refused before any session saw them.", ("code",)
         )
-        self.seed_seconds = own.histogram("gymwire_seed_seconds", "Seed latency, without the wait for a slot.", WHERE)
-        self.call_seconds = own.histogram("gymwire_call_seconds", "Tool call latency.", WHERE)
-        self.verify_seconds = own.histogram("gymwire_verify_seconds", "Verify latency.", WHERE)
-        self.queue_seconds = own.histogram("gymwire_queue_seconds", "Wait of a seed for its slot.")
+        self.seed_seconds = own.histogram(
+            "gymwire_seed_seconds", "Seconds of a seed, without its wait for a slot.", WHERE
+        )
+        self.call_seconds = own.histogram(
+            "gymwire_call_seconds", "Seconds of a tool call, its turn in the session included.", WHERE
+        )
+        self.verify_seconds = own.histogram("gymwire_verify_seconds", "Seconds of a verify that scored.", WHERE)
+        self.queue_seconds = own.histogram("gymwire_queue_seconds", "Seconds that a seed waited for its slot.")
         for fate in (FAILED, HANDED_OVER):
             self.drains.labels(fate)
         self._kinds, self._tools = Bounded(MAX_KINDS, FailureKind), Bounded(MAX_TOOLS)
@@ -154,6 +164,6 @@ def _live(sessions: Sessions) -> Iterator[Metric]:
     yield family
     slots = sessions.slots
     yield GaugeMetricFamily("gymwire_requests_in_flight", "Calls, verifies and closes that sessions serve.", calls)
-    yield GaugeMetricFamily("gymwire_slots", "Session slots, free and taken.", slots.size)
+    yield GaugeMetricFamily("gymwire_slots", "Session slots, free or taken.", slots.size)
     yield GaugeMetricFamily("gymwire_slots_free", "Free session slots.", slots.free)
     yield GaugeMetricFamily("gymwire_seeds_queued", "Seeds waiting for a slot.", slots.queued + sessions.owners.queued)

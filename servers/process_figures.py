@@ -69,13 +69,19 @@ class SandboxFigures:
     """What the pools of this process count. A pool is watched for as long as it lives."""
 
     def __init__(self, figures: Figures) -> None:
-        self.jobs = figures.counter("gymwire_sandbox_jobs", "Sandboxed jobs by what became of them.", ("verdict",))
+        self.jobs = figures.counter(
+            "gymwire_sandbox_jobs", "Jobs in the sandbox by verdict; abandoned: the caller left.", ("verdict",)
+        )
         self.unavailable = figures.counter(
             "gymwire_sandbox_unavailable", "Jobs that our side could not run: sessions failed by it."
         )
-        self.replaced = figures.counter("gymwire_sandbox_slots_replaced", "Slots replaced, by why.", ("why",))
-        self.queue_seconds = figures.histogram("gymwire_sandbox_queue_seconds", "Wait of a job for its slot.")
-        self.job_seconds = figures.histogram("gymwire_sandbox_job_seconds", "Time of a job in its slot.")
+        self.replaced = figures.counter(
+            "gymwire_sandbox_slots_replaced", "Slots replaced: lost, or recycled after long service.", ("why",)
+        )
+        self.queue_seconds = figures.histogram(
+            "gymwire_sandbox_queue_seconds", "Seconds that a job waited for its slot."
+        )
+        self.job_seconds = figures.histogram("gymwire_sandbox_job_seconds", "Seconds of a job in its slot.")
         self._pools: WeakSet[Any] = WeakSet()
         figures.live(self._slots)
 
@@ -99,7 +105,9 @@ class SandboxFigures:
     def _slots(self) -> Iterator[Metric]:
         pools = [pool for pool in self._pools if not pool.closed]
         ready, alive = sum(len(pool.idle) for pool in pools), sum(len(pool.lines) for pool in pools)
-        family = GaugeMetricFamily("gymwire_sandbox_slots", "Slots of the sandbox by state.", labels=("state",))
+        family = GaugeMetricFamily(
+            "gymwire_sandbox_slots", "Slots of the sandbox: ready, busy, or missing.", labels=("state",)
+        )
         family.add_metric(("ready",), ready)
         family.add_metric(("busy",), alive - ready)
         family.add_metric(("missing",), max(sum(pool.slots for pool in pools) - alive, 0))
@@ -118,7 +126,7 @@ class GraderFigures:
     """How long graders take, and how often they break."""
 
     def __init__(self, figures: Figures) -> None:
-        self._seconds = figures.histogram("gymwire_grader_seconds", "Time of one grading.", ("grader",))
+        self._seconds = figures.histogram("gymwire_grader_seconds", "Seconds of one grading.", ("grader",))
         self._failures = figures.counter("gymwire_grader_failures", "Gradings that our side broke.", ("grader",))
         self._names = Bounded(MAX_GRADERS)
 

@@ -66,14 +66,14 @@ def tail(log: Path) -> str:
     return log.read_text(errors="replace")[-4000:]
 
 
-def wait_until(condition: Callable[[], Any], process: Process, log: Path) -> Any:
+def wait_until(condition: Callable[[], Any], process: Process, log: Path, timeout_s: float = START_TIMEOUT_S) -> Any:
     """Ask again until the answer is true; an ended process or the deadline fails with the end of its log."""
-    deadline = time.monotonic() + START_TIMEOUT_S
+    deadline = time.monotonic() + timeout_s
     while not (answer := condition()):
         if process.poll() is not None:
             raise AssertionError(f"{process.args} ended with {process.returncode}:\n{tail(log)}")
         if time.monotonic() > deadline:
-            raise AssertionError(f"{process.args} was not ready in {START_TIMEOUT_S} s:\n{tail(log)}")
+            raise AssertionError(f"{process.args} was not ready in {timeout_s:g} s:\n{tail(log)}")
         time.sleep(0.05)
     return answer
 

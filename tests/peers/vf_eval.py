@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -73,12 +73,7 @@ class VfEval:
         (self.folder / "rows.jsonl").write_text("".join(lines))
         with scripted_model(self.parts) as model:
             (self.folder / "eval.toml").write_text(self._config(model))
-            command = [self.python.parent / "vf-eval", "@", "eval.toml", "-n", str(len(self.parts))]
-            command += ["--no-push", "--rich", "None"]
-            env = peer_env(self.python) | {"SCRIPTED_KEY": "any"}
-            status, output = finished(command, self.folder / "vf.log", env, self.folder, RUN_TIMEOUT_S)
-        assert status == 0, output[-4000:]
-        return self._rollouts(output)
+            return evaluated(self.python, self.folder, len(self.parts), self.folder / "vf.log")
 
     def _row(self, part: Part) -> Json:
         row = part.to_json()
@@ -90,12 +85,18 @@ class VfEval:
         headers = ", ".join(f'"{name}" = "{value}"' for name, value in self.headers.items())
         return CONFIG.format(url=self.url, headers=headers, model=model.url)
 
-    def _rollouts(self, output: str) -> list[Rollout]:
-        files = list(self.folder.glob("outputs/*/traces.jsonl"))
-        assert len(files) == 1, output[-4000:]
-        lines = [json.loads(line) for line in files[0].read_text().splitlines()]
-        assert len(lines) == len(self.parts), output[-4000:]
-        return [_rollout(line) for line in sorted(lines, key=lambda line: line["task"]["data"]["idx"])]
+
+def evaluated(python: Path, folder: Path, count: int, log: Path, env: Mapping[str, str] | None = None) -> list[Rollout]:
+    """`vf-eval @ eval.toml` of a folder over its first `count` rows; rollouts in the order of the rows."""
+    command = [python.parent / "vf-eval", "@", "eval.toml", "-n", str(count), "--no-push", "--rich", "None"]
+    own = peer_env(python) | {"SCRIPTED_KEY": "any"} | (env or {})
+    status, output = finished(command, log, own, folder, RUN_TIMEOUT_S)
+    assert status == 0, output[-4000:]
+    files = list(folder.glob("outputs/*/traces.jsonl"))
+    assert len(files) == 1, output[-4000:]
+    lines = [json.loads(line) for line in files[0].read_text().splitlines()]
+    assert len(lines) == count, output[-4000:]
+    return [_rollout(line) for line in sorted(lines, key=lambda line: line["task"]["data"]["idx"])]
 
 
 def _rollout(line: Json) -> Rollout:

@@ -11,6 +11,7 @@ import argparse
 import asyncio
 import json
 import shutil
+import signal
 import sys
 import tempfile
 import time
@@ -38,6 +39,7 @@ WRONG_SHOWN = 10
 
 def main() -> int:
     arguments = _parser().parse_args()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # the servers are ended then, too
     console = Console(width=None if sys.stdout.isatty() else PLAIN_WIDTH, highlight=False)
     sandbox, image = _sandbox(console)
     started = time.monotonic()
@@ -133,6 +135,8 @@ async def _settled(subject: Subject, tally: Tally) -> Holding:
 def _table(subject: str, table: Sequence[Line]) -> Table:
     made = Table("", "before", "most", "after", "allowed", "held", title=f"sessions in {subject}")
     for line in table:
+        if not (line.before or line.most or line.after):
+            continue  # what this server has none of
         figures = (f"{value:,.1f}".removesuffix(".0") for value in (line.before, line.most, line.after, line.allowed))
         made.add_row(line.what, *figures, "yes" if line.held else "NO")
     return made

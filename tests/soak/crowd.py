@@ -24,11 +24,11 @@ from gymwire.servers.catalog import find
 from gymwire.servers.policies import Call, Script
 from gymwire.servers.types import Row, ToolResult
 
-from .servers import Subject
+from .servers import IDLE_TIMEOUT_S, Subject
 
 WIRES = ("nemo-gym", "openenv", "mcp")
-#: Mean pause before a turn.
-THINK_S = 1.5
+#: Mean pause before a turn, and the longest: a session that waits longer would expire.
+THINK_S, THINK_AT_MOST_S = 1.5, IDLE_TIMEOUT_S / 2
 POLICIES = ("random", "rule", "oracle")
 ROWS = 40
 #: Of a hundred episodes: on a broken twin, cancelled while seeding, cancelled in play. In one of so many members,
@@ -131,11 +131,15 @@ class Crowd:
 
     async def _cancelled(self, connection: Connection, name: str, rng: Random, after_s: float) -> None:
         task = asyncio.create_task(self._whole(connection, name, rng))
-        await asyncio.wait([task], timeout=after_s)
-        if task.cancel():
-            with suppress(asyncio.CancelledError):
-                await task
+        try:
+            await asyncio.wait([task], timeout=after_s)
+        finally:
+            task.cancel()
+            await asyncio.wait([task])
+        if task.cancelled():
             self.tally.count(self.subject.name, "cancelled")
+        else:
+            task.result()
 
     async def _vanish(self) -> None:
         """Clients that are killed with sessions open, and calls under way."""
@@ -169,7 +173,7 @@ class Slow:
         return self._session.done
 
     async def call(self, name: str, arguments: object = None) -> ToolResult:
-        await asyncio.sleep(self._rng.expovariate(1 / THINK_S))
+        await asyncio.sleep(min(self._rng.expovariate(1 / THINK_S), THINK_AT_MOST_S))
         return await self._session.call(name, arguments)
 
 

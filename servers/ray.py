@@ -13,11 +13,11 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Mapping
+from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
-from ray import serve  # pyright: ignore[reportMissingImports]  (the extra `ray`)
 
 from .app import DRAIN_GRACE_S, App
 from .auth import LOOPBACK, Guard
@@ -27,6 +27,8 @@ from .sandbox.select import SharedSandbox
 from .schema import explain
 from .sessions import CLOSE_GRACE_S, Limits, Sessions
 
+#: Ray itself: to a type checker, `ray` beside this module would be this module.
+serve: Any = import_module("ray.serve")
 #: Requests and sockets at once in one replica. Every OpenEnv session is a socket; Ray's own default is five.
 MAX_ONGOING = 4096
 

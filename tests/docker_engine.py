@@ -44,7 +44,7 @@ class EngineMissing(Exception):
 
 def image() -> str:
     """The name of an image with python3 on an engine that answers. Raises `EngineMissing`."""
-    with _locked():
+    with locked():
         if not engine_answers():
             _start()
         return os.environ.get("GYMWIRE_TEST_IMAGE") or _ordinary() or _made()
@@ -74,7 +74,7 @@ def _start() -> None:
     if shutil.which("dockerd") is None:
         _install("docker.io", "dockerd")
     _remove_stale()
-    log = _cache() / "dockerd.log"
+    log = cache() / "dockerd.log"
     with log.open("wb") as output:
         daemon = subprocess.Popen(
             ["dockerd"], stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
@@ -128,8 +128,8 @@ def _install(package: str, program: str) -> None:
         raise EngineMissing(f"{program} is not installed (`apt-get install {package}`; REQUIRE_DOCKER=1 does it)")
     if os.geteuid() != 0 or shutil.which("apt-get") is None:
         raise EngineMissing(f"{program} is not installed, and only root of a Debian system can have it installed here")
-    _run(["apt-get", "update", "-q"])
-    _run(["apt-get", "install", "-y", "-q", "--no-install-recommends", package])
+    run(["apt-get", "update", "-q"])
+    run(["apt-get", "install", "-y", "-q", "--no-install-recommends", package])
 
 
 # ---- the image
@@ -143,12 +143,12 @@ def _made() -> str:
     key = hashlib.sha256("\0".join((SUITE, PACKAGES, *UNNEEDED)).encode()).hexdigest()[:12]
     name = f"{NAME}:{key}"
     if not _has(name):
-        archive = _cache() / f"image-{key}.tar"
+        archive = cache() / f"image-{key}.tar"
         if not archive.exists():
             _bootstrap(archive)
         options = ["-c", f"ENV PIP_CERT={AUTHORITIES}", "-c", "ENV LANG=C.UTF-8"]
-        _run([_docker(), "import", *options, str(archive), name])
-        _run([_docker(), "tag", name, f"{NAME}:latest"])
+        run([_docker(), "import", *options, str(archive), name])
+        run([_docker(), "tag", name, f"{NAME}:latest"])
     return name
 
 
@@ -161,12 +161,12 @@ def _bootstrap(archive: Path) -> None:
     root, half = archive.with_suffix(".root"), archive.with_suffix(".part")
     shutil.rmtree(root, ignore_errors=True)
     try:
-        _run(["debootstrap", "--variant=minbase", f"--include={PACKAGES}", SUITE, str(root)])
+        run(["debootstrap", "--variant=minbase", f"--include={PACKAGES}", SUITE, str(root)])
         for path in UNNEEDED:
             shutil.rmtree(root / path, ignore_errors=True)
         if AUTHORITIES.exists():  # of this machine: its registries of packages may have one of their own
             shutil.copy(AUTHORITIES, root / AUTHORITIES.relative_to("/"))
-        _run(["tar", "-C", str(root), "-cf", str(half), "."])
+        run(["tar", "-C", str(root), "-cf", str(half), "."])
         half.rename(archive)
     finally:
         shutil.rmtree(root, ignore_errors=True)
@@ -187,7 +187,8 @@ def _docker() -> str:
 # ---- small things
 
 
-def _run(command: Sequence[str]) -> None:
+def run(command: Sequence[str]) -> None:
+    """Run a program that installs or makes something. Raises `EngineMissing` with its last line."""
     environment = os.environ | {"DEBIAN_FRONTEND": "noninteractive"}
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=INSTALL_TIMEOUT_S, env=environment)
@@ -202,7 +203,8 @@ def _last_line(log: Path) -> str:
     return log.read_text(errors="replace").strip().rpartition("\n")[2]
 
 
-def _cache() -> Path:
+def cache() -> Path:
+    """Where an engine's things are kept between runs."""
     chosen = os.environ.get("GYMWIRE_CACHE")
     root = Path(chosen).expanduser() if chosen else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     folder = (root if chosen else root / "gymwire") / "docker"
@@ -211,12 +213,13 @@ def _cache() -> Path:
 
 
 def _pid_file() -> Path:
-    return _cache() / "dockerd.pid"
+    return cache() / "dockerd.pid"
 
 
 @contextmanager
-def _locked() -> Iterator[None]:
-    with (_cache() / "lock").open("w") as file:
+def locked() -> Iterator[None]:
+    """One process at a time makes what is kept in `cache`."""
+    with (cache() / "lock").open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
 

@@ -1,0 +1,216 @@
+"""`docker compose up`, for real: episodes through the gateway, replicas that come and go, nothing lost, nothing shown."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+from gymwire.adapters.demo import bundled
+from gymwire.adapters.demo_rounds import complaints
+from gymwire.servers.environments.battery import Battery
+
+from tests import docker_engine
+from tests.compose import playing
+from tests.compose.project import FOLDER, RUNNING, Project, plugin_folder
+from tests.peers.parts import parts_of, played
+from tests.peers.venvs import peer_python, required
+from tests.peers.vf_eval import VfEval
+
+pytestmark = [pytest.mark.docker, pytest.mark.slow, pytest.mark.timeout(700)]
+SESSIONS = 48
+
+
+@pytest.mark.parametrize("profile", ["", "metrics", "trainer", "*"])
+@pytest.mark.parametrize("files", ["compose.yaml", "compose.yaml:compose.debian.yaml"])
+def test_the_configuration_is_valid(profile: str, files: str) -> None:
+    """Without any variable set: every one has a default."""
+    docker_engine.required()
+    environment = {"PATH": "/usr/bin:/bin:/usr/sbin:/sbin:/usr/local/bin", "DOCKER_CONFIG": str(plugin_folder())}
+    environment |= {"COMPOSE_FILE": files, "COMPOSE_PROFILES": profile, "COMPOSE_DISABLE_ENV_FILE": "1"}
+    done = subprocess.run(
+        ["docker", "compose", "config", "--quiet"], cwd=FOLDER, env=environment, capture_output=True, text=True
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+# ---- episodes
+
+
+async def test_the_demos_episodes_earn_the_same_through_the_gateway_as_in_this_process(project: Project) -> None:
+    project.up(1)
+    assert list(complaints(await playing.rounds(project, bundled()))) == []
+
+
+@pytest.mark.parametrize("wire", playing.REMOTE)
+@pytest.mark.parametrize("name", ["math_python", "code_tests"])
+async def test_programs_run_in_containers_of_the_sandbox_service(project: Project, name: str, wire: str) -> None:
+    assert await playing.few(project, name, wire, 2) == [1.0, 1.0]
+
+
+@pytest.mark.peers
+async def test_vf_eval_through_the_gateway(project: Project, tmp_path: Path) -> None:
+    parts = parts_of(Battery, 4)
+    run = VfEval(required(peer_python, "verifiers"), f"{project.url}/battery/gym", parts, tmp_path)
+    run.headers["Authorization"] = f"Bearer {project.token}"
+    rollouts = await asyncio.to_thread(run.run)
+    assert [rollout.reward for rollout in rollouts] == [outcome.reward for outcome in await played(parts)]
+
+
+# ---- replicas
+
+
+async def test_three_replicas_share_the_sessions(three: Project) -> None:
+    assert list(complaints(await playing.rounds(three, ["counter", "ledger"]))) == []
+    logs = three.compose("exec", "-T", "redis", "redis-cli", "info", "clients")
+    assert int(logs.partition("connected_clients:")[2].split()[0]) >= 3
+
+
+@pytest.mark.parametrize("wire", playing.REMOTE)
+async def test_a_session_that_cannot_move_stays_with_its_replica(three: Project, wire: str) -> None:
+    """`math_python` keeps no state that another replica could take up: only the gateway can find its session."""
+    assert await playing.few(three, "math_python", wire, 3) == [1.0, 1.0, 1.0]
+
+
+@pytest.mark.parametrize("wire", playing.MOVING)
+async def test_no_session_is_lost_with_a_replica_that_is_killed(three: Project, wire: str) -> None:
+    victim = three.containers("envs")[0]
+    kept = await playing.interrupted(three, "counter", wire, SESSIONS, lambda: three.docker("kill", victim))
+    assert kept == await playing.undisturbed(three, "counter", SESSIONS)
+
+
+async def test_no_session_is_lost_while_redis_restarts(three: Project) -> None:
+    restart = ["restart", "redis"]
+    kept = await playing.interrupted(three, "counter", "nemo-gym", SESSIONS, lambda: three.compose(*restart))
+    assert kept == await playing.undisturbed(three, "counter", SESSIONS)
+
+
+@pytest.mark.parametrize("wire", playing.MOVING)
+async def test_no_session_is_lost_while_the_replicas_are_replaced(three: Project, wire: str) -> None:
+    before = three.containers("envs")
+    kept = await playing.interrupted(three, "counter", wire, SESSIONS, lambda: three.run(["./roll.sh"], 300))
+    assert kept == await playing.undisturbed(three, "counter", SESSIONS)
+    after = three.containers("envs")
+    assert len(after) == len(before) and not set(before) & set(after)
+
+
+# ---- what is open, and what is not
+
+
+async def test_the_gateway_asks_for_a_token_and_keeps_the_figures_for_another(project: Project) -> None:
+    play, figures = project.token, project.secret("tokens/tokens").split()[3]
+    expected = {
+        ("/health", ""): 200,
+        ("/environments", ""): 401,
+        ("/environments", play): 200,
+        ("/metrics", play): 403,
+        ("/metrics", figures): 200,
+        ("/stats", play): 404,
+        ("/haproxy?stats", play): 404,
+    }
+    async with aiohttp.ClientSession() as http:
+        for (path, token), status in expected.items():
+            headers = {"Authorization": f"Bearer {token}"} if token else {}
+            async with http.get(project.url + path, headers=headers) as answer:
+                assert (path, answer.status) == (path, status)
+
+
+@pytest.mark.parametrize("service", RUNNING)
+def test_every_service_is_held_to_what_it_needs(project: Project, service: str) -> None:
+    about = project.inspect(service)
+    host = about["HostConfig"]
+    assert host["ReadonlyRootfs"] and host["CapDrop"] == ["ALL"] and not host["Privileged"]
+    assert "no-new-privileges:true" in host["SecurityOpt"]
+    assert host["Memory"] > 0 and host["PidsLimit"] > 0
+    assert bool(host["PortBindings"]) == (service == "gateway")
+    mounts = [mount["Source"] for mount in about["Mounts"]]
+    assert any(source.endswith("docker.sock") for source in mounts) == (service == "sandbox")
+    with pytest.raises(AssertionError, match="Read-only file system"):
+        project.compose("exec", "-T", service, "sh", "-c", "echo x > /opt/x")
+
+
+def test_the_one_port_is_the_loopbacks(project: Project) -> None:
+    bindings = project.inspect("gateway")["HostConfig"]["PortBindings"]
+    assert bindings == {"8200/tcp": [{"HostIp": "127.0.0.1", "HostPort": str(project.port)}]}
+
+
+@pytest.mark.parametrize(("service", "user"), [("envs", "10001"), ("sandbox", "0")])
+def test_the_image_is_of_an_ordinary_user(project: Project, service: str, user: str) -> None:
+    """The sandbox service opens the engine's socket as root, without any capability."""
+    assert project.compose("exec", "-T", service, "id", "-u").strip() == user
+    assert json.loads(project.docker("image", "inspect", project.variables["GYMWIRE_IMAGE"]))[0]["Config"]["User"] == (
+        "10001:0"
+    )
+    status = project.compose("exec", "-T", service, "cat", "/proc/1/status")
+    assert int(status.partition("CapEff:")[2].split()[0], 16) == 0
+
+
+@pytest.mark.parametrize(
+    ("service", "host", "port"),
+    [("envs", "192.0.2.1", 443), ("sandbox", "redis", 6379), ("redis", "sandbox", 8300), ("gateway", "redis", 6379)],
+)
+def test_who_cannot_be_reached(project: Project, service: str, host: str, port: int) -> None:
+    """Environments reach nothing outside; Redis and the sandbox only who needs them."""
+    words = ["timeout", "3", "bash", "-c", f"exec 3<>/dev/tcp/{host}/{port}"]
+    with pytest.raises(AssertionError, match="unreachable|resolution|not known"):
+        project.compose("exec", "-T", service, *words)
+
+
+# ---- secrets
+
+
+def test_no_secret_is_in_a_layer_an_environment_or_a_log(project: Project) -> None:
+    words = {word for path in ("tokens/tokens", "sandbox/token") for word in project.secret(path).split()}
+    secrets = {word.encode() for word in words if len(word) > 40}
+    assert len(secrets) == 3
+    said = [
+        project.compose("logs", "--no-color").encode(),
+        project.docker("history", "--no-trunc", _image(project)).encode(),
+    ]
+    for service in (*RUNNING, "init", "program"):
+        said.append(json.dumps(project.inspect(service)).encode())
+    for service in RUNNING:
+        said.append(project.compose("exec", "-T", service, "cat", "/proc/1/environ", "/proc/1/cmdline").encode())
+    assert not [secret for secret in secrets for text in said if secret in text]
+    assert not _found_in_image(project, secrets)
+
+
+def test_the_secrets_are_files_that_only_their_service_reads(project: Project) -> None:
+    listed = project.compose("exec", "-T", "envs", "stat", "-c", "%a %u %n", "/run/gymwire/tokens/tokens")
+    assert listed.split()[:2] == ["400", "10001"]
+    assert project.compose("exec", "-T", "sandbox", "ls", "/run/gymwire/tokens").strip() == ""
+
+
+def test_a_second_start_keeps_the_secrets(project: Project) -> None:
+    before = project.secret("tokens/tokens")
+    project.compose("run", "--rm", "--no-deps", "init")
+    assert project.secret("tokens/tokens") == before
+
+
+def test_the_image_holds_the_package_and_nothing_of_the_clone(project: Project) -> None:
+    find = "find / -xdev ( -name .env -o -name .git -o -name pytest -o -name *.egg-info -o -path /source ) -not -path /proc/*"
+    found = project.compose(
+        "exec", "-T", "envs", "sh", "-c", find.replace("(", r"\(").replace(")", r"\)") + " 2>/dev/null; true"
+    )
+    assert found.split() == []
+
+
+def _image(project: Project) -> str:
+    return project.variables["GYMWIRE_IMAGE"]
+
+
+def _found_in_image(project: Project, secrets: set[bytes]) -> list[Any]:
+    """Looks through all layers, as `docker save` writes them: plain tar files."""
+    saving = subprocess.Popen(["docker", "save", _image(project)], stdout=subprocess.PIPE, env=project.environment)
+    assert saving.stdout is not None
+    found, before, size = [], b"", 0
+    while block := saving.stdout.read(1 << 22):
+        found += [secret for secret in secrets if secret in before + block]
+        before, size = block[-100:], size + len(block)
+    assert saving.wait() == 0 and size > 50_000_000
+    saving.stdout.close()
+    return found

@@ -41,43 +41,51 @@ _CLOSING = frozenset((WSMsgType.CLOSE, WSMsgType.CLOSING, WSMsgType.CLOSED, WSMs
 
 
 class RawSocket:
-    """One WebSocket: text frames, asked and answered one by one, pings answered only while an answer is awaited."""
+    """One WebSocket: text frames, asked and answered one by one. A task of its own reads, so that pings are answered."""
 
     def __init__(self, websocket: aiohttp.ClientWebSocketResponse[Any]) -> None:
         self.websocket = websocket
         self._lock = asyncio.Lock()
+        self._said: asyncio.Queue[str | None] = asyncio.Queue()  # None: the server closed it
+        self._closed = asyncio.Event()
+        self._reader = asyncio.create_task(self._read())
+
+    async def _read(self) -> None:
+        while (message := await self.websocket.receive()).type not in _CLOSING:
+            if message.type is WSMsgType.TEXT:
+                self._said.put_nowait(str(message.data))
+        self._closed.set()
+        self._said.put_nowait(None)
 
     async def ask(self, text: str) -> tuple[str | None, str]:
         """The answer's text, or None and why there is none."""
         async with self._lock:
             try:
                 async with asyncio.timeout(ANSWER_TIMEOUT_S):
-                    await self.websocket.send_str(text)
-                    message = await self.websocket.receive()
+                    if not self._closed.is_set():
+                        await self.websocket.send_str(text)
+                    said = None if self._closed.is_set() and self._said.empty() else await self._said.get()
             except TimeoutError:
                 return None, f"no answer within {ANSWER_TIMEOUT_S:g} s"
             except (aiohttp.ClientError, ConnectionError, RuntimeError) as error:
                 return None, f"the socket broke: {type(error).__name__}"
-        if message.type is not WSMsgType.TEXT:
-            return None, f"the server closed the socket (code {self.websocket.close_code})"
-        return str(message.data), ""
+        return said, "" if said is not None else f"the server closed the socket (code {self.websocket.close_code})"
 
     async def is_closed_by_server(self, within_s: float) -> bool:
-        """Wait, without answering anything."""
+        """Wait for it."""
         try:
             async with asyncio.timeout(within_s):
-                while (await self.websocket.receive()).type not in _CLOSING:
-                    pass
+                await self._closed.wait()
         except TimeoutError:
             return False
         return True
 
     async def close(self) -> None:
-        try:
+        self._reader.cancel()
+        await asyncio.wait({self._reader})
+        with suppress(TimeoutError):  # aiohttp drops the connection then
             async with asyncio.timeout(2.0):
                 await self.websocket.close()
-        except TimeoutError:
-            pass  # aiohttp has dropped the connection
 
 
 class SocketEpisode(Episode):

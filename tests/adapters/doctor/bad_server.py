@@ -17,6 +17,7 @@ from typing import Any
 import uvicorn
 from gymwire.servers import Environment, Row, ToolError, Transcript, tool
 from gymwire.servers.app import App
+from gymwire.servers.auth import Guard
 from gymwire.servers.catalog import Served
 from gymwire.servers.sessions import Limits, Sessions
 
@@ -117,7 +118,8 @@ class Fault:
     """Nothing wrong: what every fault begins from."""
 
     limits = Limits()
-    ping_s: float | None = 0.2
+    tokens: tuple[str, ...] = ()
+    ping_s: float | None = 20.0
 
     async def http(self, request: Request, ask: Ask) -> Answer:
         """Answer a request; `ask` is the healthy app."""
@@ -221,7 +223,7 @@ class Tampered:
 def standing(fault: Fault) -> Iterator[str]:
     """The URL of a server with this fault, in a thread of this process."""
     port = free_port()
-    app = App([Served(Desk)], Sessions(fault.limits))
+    app = App([Served(Desk)], Sessions(fault.limits), guard=Guard(fault.tokens))
     config = uvicorn.Config(
         Tampered(app, fault),  # pyright: ignore[reportArgumentType]
         port=port,

@@ -99,7 +99,7 @@ def sessions_of(served: Running, name: str) -> dict[str, float]:
         lines = [line.rsplit(" ", 1) for line in answer.read().decode().splitlines() if not line.startswith("#")]
     metrics = {key: float(value) for key, value in lines}
     start = f'gymwire_sessions{{environment="{name}",state="'
-    found = {key[len(start) : -2]: value for key, value in metrics.items() if key.startswith(start)}
+    found = {key[len(start) : -2]: value for key, value in metrics.items() if key.startswith(start) and value}
     return found | {"taken": metrics["gymwire_slots"] - metrics["gymwire_slots_free"]}
 
 

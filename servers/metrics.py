@@ -7,7 +7,7 @@ Several workers behind one port: `merging.Merger` makes one text of theirs.
 from __future__ import annotations
 
 from collections import Counter as Tally
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING
 
 from prometheus_client import Counter
@@ -15,7 +15,7 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 
 from .figures import Bounded, Figures, text_of
 from .process_figures import PROCESS
-from .types import FailureKind
+from .types import Ending, FailureKind, SessionState
 
 if TYPE_CHECKING:
     from .answers import Code
@@ -30,6 +30,8 @@ MAX_TOOLS = 100
 WHERE = ("environment", "wire")
 #: What a drain does with a live session.
 FAILED, HANDED_OVER = "failed", "handed_over"
+#: What a session ends as: with an outcome, or closed without one.
+ENDINGS = (*(ending.value for ending in Ending), SessionState.CLOSED.value)
 
 
 class _PerWire:
@@ -43,7 +45,8 @@ class _PerWire:
         self.verify_seconds = metrics.verify_seconds.labels(*labels)
         self.reclaimed = metrics.reclaims.labels(*labels)
         self.codes: dict[Code, Counter] = {}
-        self.endings: dict[str, Counter] = {}
+        #: From 0 on: a rate does not see the first of a series that begins with it.
+        self.endings = {ending: metrics.episodes.labels(*labels, ending) for ending in ENDINGS}
 
 
 class Metrics:
@@ -88,7 +91,7 @@ class Metrics:
         self._bound: dict[tuple[str, str], _PerWire] = {}
 
     def watch(self, sessions: Sessions) -> None:
-        self._own.live(lambda: _live(sessions))
+        self._own.live(lambda: _live(sessions, {environment for environment, _ in self._bound}))
 
     def text(self) -> bytes:
         """The engine's figures and the process's."""
@@ -118,11 +121,7 @@ class Metrics:
     def ended(self, session: Session) -> None:
         """A session needs its slot no longer."""
         ending = session.outcome.ending.value if session.outcome is not None else session.state.value
-        endings = self._of(session).endings
-        counter = endings.get(ending)
-        if counter is None:
-            counter = endings[ending] = self.episodes.labels(session.served.name, session.wire, ending)
-        counter.inc()
+        self._of(session).endings[ending].inc()
 
     def reclaimed(self, session: Session) -> None:
         self._of(session).reclaimed.inc()
@@ -151,9 +150,9 @@ class Metrics:
         return bound
 
 
-def _live(sessions: Sessions) -> Iterator[Metric]:
-    """Figures read at a scrape."""
-    states: Tally[tuple[str, str]] = Tally()
+def _live(sessions: Sessions, environments: Collection[str]) -> Iterator[Metric]:
+    """Figures read at a scrape; no live session in an environment is a 0."""
+    states = Tally({(name, state): 0 for name in environments for state in ("seeded", "active")})
     calls = 0
     for session in sessions.here():
         states[session.served.name, session.state.value] += 1

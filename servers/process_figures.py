@@ -15,7 +15,7 @@ from prometheus_client import PROCESS_COLLECTOR
 from prometheus_client.core import GaugeMetricFamily, Metric
 
 from .figures import Bounded, Figures, text_of
-from .sandbox.jobs import SandboxUnavailable
+from .sandbox.jobs import SandboxUnavailable, Verdict
 from .version import package_version
 
 PROCESS = Figures()
@@ -23,6 +23,8 @@ PROCESS = Figures()
 MAX_GRADERS = 100
 #: In place of a verdict, for a job whose caller left.
 ABANDONED = "abandoned"
+#: Why a slot is replaced: it broke, or it has served for long.
+LOST, RECYCLED = "lost", "recycled"
 
 
 def process_text() -> bytes:
@@ -82,6 +84,10 @@ class SandboxFigures:
             "gymwire_sandbox_queue_seconds", "Seconds that a job waited for its slot."
         )
         self.job_seconds = figures.histogram("gymwire_sandbox_job_seconds", "Seconds of a job in its slot.")
+        for verdict in (*Verdict, ABANDONED):
+            self.jobs.labels(verdict)
+        for why in (LOST, RECYCLED):
+            self.replaced.labels(why)
         self._pools: WeakSet[Any] = WeakSet()
         figures.live(self._slots)
 

@@ -74,7 +74,7 @@ def _sums(view: View) -> Text:
 
 def _sandbox(sandbox: Sandbox) -> Text:
     slots = ", ".join(f"{count} {state}" for state, count in sandbox.slots.items() if count or state != "missing")
-    verdicts = ", ".join(f"{count} {name}" for name, count in sorted(sandbox.verdicts.items())) or "no job yet"
+    verdicts = ", ".join(f"{count} {name}" for name, count in sorted(sandbox.verdicts.items()) if count) or "no job yet"
     trouble = "".join(
         f", {count} {what}"
         for count, what in ((sandbox.unavailable, "could not be run"), (sandbox.replaced, "slots replaced"))

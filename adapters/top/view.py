@@ -192,7 +192,7 @@ class _Figures:
             dict(labels)["verdict"]: int(value)
             for labels, value in self.all.get("gymwire_sandbox_jobs_total", {}).items()
         }
-        if not any(slots.values()) and not verdicts:
+        if not any(slots.values()) and not any(verdicts.values()):
             return None
         return Sandbox(
             slots,

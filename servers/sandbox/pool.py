@@ -15,7 +15,7 @@ from collections.abc import AsyncIterator, Coroutine, Iterable
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
-from ..process_figures import ABANDONED, SANDBOX
+from ..process_figures import ABANDONED, LOST, RECYCLED, SANDBOX
 from .frames import check
 from .jobs import Job, Result, SandboxUnavailable, Talk
 from .line import Line, WorkerLost
@@ -205,7 +205,7 @@ class Pool:
         if line not in self.lines:
             return
         logger.warning("%s is replaced after %d jobs: %s", line.slot.name, line.jobs, reason)
-        SANDBOX.replaced.labels("lost").inc()
+        SANDBOX.replaced.labels(LOST).inc()
         self._end(line)
         if not line.replacing:
             self._spawn(self._revive())
@@ -239,7 +239,7 @@ class Pool:
         """The replacement is ready before the old worker leaves."""
         await self._revive()
         line.retiring = True
-        SANDBOX.replaced.labels("recycled").inc()
+        SANDBOX.replaced.labels(RECYCLED).inc()
         if line in self.idle:
             self.idle.remove(line)
             self._give(line)

@@ -77,7 +77,7 @@ async def test_each_way_to_end_is_told_apart(engine: Engine) -> None:
     await engine.drain(0)
     read = scraped(engine)
     endings = {labels["ending"]: value for labels, value in read.values["gymwire_episodes_total"]}
-    assert endings == {"finished": 1, "failed": 3, "closed": 1}
+    assert endings == {"finished": 1, "cut": 0, "failed": 3, "closed": 1}
     kinds = {(labels["kind"], labels["stage"]): labels["tool"] for labels, _ in read.values["gymwire_failures_total"]}
     assert kinds == {
         ("moods:exception", "call"): "do",

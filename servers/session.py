@@ -72,7 +72,8 @@ class Host(Protocol):
     """What a session needs from the process it lives in (`sessions.Sessions`)."""
 
     threads: running.Threads
-    tracing: Tracing | None
+    @property
+    def tracing(self) -> Tracing | None: ...
 
     def now(self) -> float: ...
     def called(self, session: Session, code: Code, seconds: float) -> None: ...

@@ -86,7 +86,7 @@ class Bridged(Environment):
     _plan: Plan | None = None
 
     @classmethod
-    async def setup(cls) -> None:
+    async def setup(cls, **settings: Any) -> None:
         cls.connection = await cls.origin.connection().open()
 
     @classmethod
@@ -196,7 +196,8 @@ def bridged(origin: Origin, info: EnvironmentInfo, rows: Iterable[Row] = (), *, 
         "verify_timeout_s": max(origin.call_timeout_s, info.verify_timeout_s) + MARGIN_S,
     }
     base = BridgedTurns if info.has_end_turn else Bridged
-    return type("Bridged", (base,), body)
+    made: Any = type(base.__name__, (base,), body)
+    return made
 
 
 async def _forward(name: str, environment: Bridged, arguments: bytes) -> ToolResult:

@@ -61,7 +61,7 @@ class Reasoning(Environment):
         self._config = config or {}
 
     @classmethod
-    async def setup(cls) -> None:
+    async def setup(cls, **settings: Any) -> None:
         cls.scorer = Scorer()
 
     @classmethod

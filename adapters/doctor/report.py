@@ -80,7 +80,7 @@ def write_junit(file: Path, where: str, wire: str, findings: Sequence[Finding]) 
         "skipped": counts[Verdict.NOT_APPLICABLE],
     }
     given = {key: str(value) for key, value in numbers.items()}
-    suite = ElementTree.Element("testsuite", name=f"gymwire check {where} ({wire})", **given)
+    suite = ElementTree.Element("testsuite", {"name": f"gymwire check {where} ({wire})", **given})
     for finding in findings:
         case = ElementTree.SubElement(
             suite,

@@ -173,9 +173,9 @@ class _Figures:
         lately = dict(_matching(self.lately, "gymwire_failures_total", of))
         lines = []
         for labels, value in _matching(self.all, "gymwire_failures_total", of):
-            said = dict(labels)
-            names = [said.get(key, "") for key in ("environment", "kind", "stage", "tool")]
-            lines.append(FailureLine(*names, int(lately.get(labels, 0)), int(value)))
+            said = {"environment": "", "kind": "", "stage": "", "tool": "", **dict(labels)}
+            counts = int(lately.get(labels, 0)), int(value)
+            lines.append(FailureLine(said["environment"], said["kind"], said["stage"], said["tool"], *counts))
         return sorted(lines, key=lambda line: (-line.last_minute, -line.in_all, line.environment, line.kind))
 
     def grader(self, name: str) -> GraderLine:

@@ -163,7 +163,8 @@ def serve(
     )
     listening = _bind(host, port, place)
     if place is None:
-        _announce(served, *listening.getsockname()[:2], limits)
+        at, port = listening.getsockname()[:2]
+        _announce(served, at, port, limits)
     _tune_memory()
     try:
         Server(app, connections, max_frame_bytes=max_body).run(sockets=[listening])

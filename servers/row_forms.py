@@ -11,10 +11,11 @@ were, so that an edited row keeps its edit.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any
 
+from .row_columns import chat_row, is_chat, with_system
 from .transcripts import chat_messages
 from .types import PARAMS_KEY, Json, Message, Row, RowError
 
@@ -36,7 +37,7 @@ def form_of(raw: Mapping[str, Any]) -> Form:
 
 
 def _is_chat(value: Any) -> bool:
-    return isinstance(value, list) and all(isinstance(item, Mapping) and "role" in item for item in value)
+    return value == [] or is_chat(value)
 
 
 # NeMo Gym → chat
@@ -72,7 +73,7 @@ def _chat_words(row: Row) -> Json:
     first: list[Message] = [{"role": "system", "content": instructions}] if isinstance(instructions, str) else []
     said: Json = {MESSAGES: [*first, *(_chat_message(message) for message in chat_messages(row.prompt))]}
     if isinstance(tools := params.get("tools"), list):
-        said[TOOLS] = [_chat_tool(tool) for tool in tools if tool.get("type", "function") == "function"]
+        said[TOOLS] = [_chat_tool(tool) for tool in tools if _is_function(tool)]
     return said
 
 
@@ -93,6 +94,10 @@ def _chat_part(part: Any) -> Any:
         detail = {"detail": part["detail"]} if "detail" in part else {}
         return {"type": "image_url", "image_url": {"url": part["image_url"], **detail}}
     return dict(part)
+
+
+def _is_function(tool: Mapping[str, Any]) -> bool:
+    return tool.get("type", "function") == "function"
 
 
 def _chat_tool(tool: Mapping[str, Any]) -> Json:
@@ -194,31 +199,52 @@ def _gym_tool(tool: Any) -> Any:
 # Any form
 
 
-def as_gym(raw: Any) -> Json:
-    """A NeMo Gym or chat row as a NeMo Gym row. Raises `RowError`."""
-    return _converted(raw, Form.NEMO_GYM, to_gym)
+def as_gym(raw: Any, column: str = "") -> Json:
+    """A row of any form as a NeMo Gym row; `column` names the prompt column. Raises `RowError`."""
+    read = of_columns(raw, column)
+    if form_of(read) is Form.CHAT:
+        return to_gym(read)
+    Row.from_json(read)
+    return dict(read)
 
 
-def as_chat(raw: Any) -> Json:
-    """A NeMo Gym or chat row as a chat row. Raises `RowError`."""
-    return _converted(raw, Form.CHAT, to_chat)
+def as_chat(raw: Any, column: str = "") -> Json:
+    """A row of any form as a chat row; `column` names the prompt column. Raises `RowError`."""
+    read = of_columns(raw, column)
+    return to_chat(read) if form_of(read) is Form.NEMO_GYM else dict(read)
 
 
-def _converted(raw: Any, form: Form, convert: Callable[[Mapping[str, Any]], Json]) -> Json:
+def of_columns(raw: Any, column: str = "") -> Mapping[str, Any]:
+    """A row with a prompt column as a chat row, any other as it is. Raises `RowError`."""
     if not isinstance(raw, Mapping):
         raise RowError(f"a row is a JSON object, got {type(raw).__name__}")
-    if form_of(raw) is not form:
-        return convert(raw)
-    if form is Form.NEMO_GYM:
-        Row.from_json(raw)
-    return dict(raw)
+    if (form := form_of(raw)) is not Form.COLUMNS:
+        if column and not (form is Form.CHAT and column == MESSAGES):
+            raise RowError(f"it is a {form} row, whose prompt is no column `{column}`")
+        return raw
+    chat = chat_row(raw, column)
+    if TOOLS in chat:
+        chat[TOOLS] = [_chat_tool(tool) if _is_function(tool) else tool for tool in chat[TOOLS]]
+    return chat
 
 
-def with_system(messages: Sequence[Message], system: str) -> list[Message]:
-    """The messages after a system message, unless they begin with an instruction of their own."""
-    if not system or (messages and messages[0].get("role") in ("system", "developer")):
-        return list(messages)
-    return [{"role": "system", "content": system}, *messages]
+def given_system(raw: Mapping[str, Any], system: str) -> Json:
+    """A NeMo Gym or chat row after a system message, unless it begins with an instruction of its own; what travels
+    with it is given the same. Raises `RowError`."""
+    given, kept = dict(raw), raw.get(KEPT)
+    if isinstance(params := raw.get(PARAMS_KEY), Mapping):
+        given[PARAMS_KEY] = _params_with_system(params, system)
+    elif MESSAGES in raw:
+        given[MESSAGES] = with_system(raw[MESSAGES], system)
+    if isinstance(kept, Mapping):
+        given[KEPT] = given_system(kept, system)
+    return given
+
+
+def _params_with_system(params: Mapping[str, Any], system: str) -> Json:
+    if params.get("instructions"):
+        return dict(params)
+    return {**params, "input": with_system(Row.from_json({PARAMS_KEY: params}).prompt, system)}
 
 
 def _others(raw: Mapping[str, Any]) -> Json:

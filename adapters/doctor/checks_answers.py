@@ -6,12 +6,14 @@ import json
 from math import isfinite
 from typing import Any
 
+from ...servers.labels import private_values
+from ...servers.tool_schemas import description_complaints, name_complaints, schema_complaints
 from ...servers.types import Row
+from ..session import CONTROL_NAMES
 from .examples import Wrong, wrong_arguments
 from .findings import Broken, Exchange, NotApplicable
-from .leaks import leaked, private_values
+from .leaks import leaked
 from .patient import Patient
-from .schemas import description_complaints, name_complaints, schema_complaints
 from .wire import Episode, Graded, Kind, SeedRefused
 
 LEAK_ROWS = 5
@@ -172,7 +174,7 @@ async def no_tracebacks(at: Patient) -> str:
 
 
 async def tool_names(at: Patient) -> str:
-    return _judged(at, name_complaints(at.survey.tools))
+    return _judged(at, name_complaints(at.survey.tools, CONTROL_NAMES))
 
 
 async def tool_descriptions(at: Patient) -> str:

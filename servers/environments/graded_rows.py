@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -10,11 +9,10 @@ from typing import Any
 from ..graders import Router
 from ..graders.numbers import NotNumeric, TooLarge, read
 from ..graders.routing import METADATA, OPTION_COLUMNS, VERIFIER, names_in
+from ..row_columns import PROMPT_COLUMNS, column_messages, listed
 from ..row_reader import RowReader
-from ..types import PARAMS_KEY, Message, Row, RowError
+from ..types import PARAMS_KEY, Row, RowError
 
-#: Columns that hold the prompt, the first that a line has.
-PROMPT_COLUMNS = ("prompt", "question", "problem", "query", "instruction", "task", "input", "messages")
 MAX_SHOWN = 6
 
 
@@ -53,10 +51,10 @@ class GradedReader(RowReader):
             if empty is not None:
                 raise RowError(f"the prompt column `{empty}` is empty")
             tried = f"column {self._columns[0]!r}" if len(self._columns) == 1 else "prompt column"
-            raise RowError(f"no {tried}: the row has {_listed(raw)}; name one: --set prompt=COLUMN")
+            raise RowError(f"no {tried}: the row has {listed(raw)}; name one: --set prompt=COLUMN")
         self._prompts[f"`{column}`"] += 1
-        messages = _messages(raw[column], column)
-        if messages[-1]["role"] == "assistant":
+        messages = column_messages(raw[column], column)
+        if not messages or messages[-1]["role"] == "assistant":
             raise RowError(f"the prompt column `{column}` ends with an answer; leave that to the policy")
         if self._system:
             messages.insert(0, {"role": "system", "content": self._system})
@@ -93,20 +91,6 @@ def _counted(counter: Counter[str]) -> str:
         return found[0][0]
     shown = ", ".join(f"{name} ({count:,})" for name, count in found[:MAX_SHOWN])
     return shown + (f" and {len(found) - MAX_SHOWN} more" if len(found) > MAX_SHOWN else "")
-
-
-def _listed(raw: Mapping[str, Any]) -> str:
-    return ", ".join(f"`{name}`" for name in raw) or "no columns"
-
-
-def _messages(value: Any, column: str) -> list[Message]:
-    """A prompt column's value: a text, or chat messages."""
-    if isinstance(value, str):
-        return [{"role": "user", "content": value}]
-    if isinstance(value, list) and all(isinstance(item, Mapping) and "role" in item for item in value):
-        return [dict(item) for item in value]
-    shown = json.dumps(value, ensure_ascii=False)
-    raise RowError(f"the prompt column `{column}` is a text or a list of chat messages, got {shown:.60}")
 
 
 def answer_column(row: Row, columns: Sequence[str]) -> str | None:

@@ -87,8 +87,8 @@ def test_an_edited_chat_row_keeps_its_edit_and_its_parameters() -> None:
 def test_a_row_without_parameters_is_refused_with_a_sentence() -> None:
     with pytest.raises(RowError, match=f"a row needs an object `{PARAMS_KEY}` with `input`"):
         as_chat(Row.from_json({"question": "?"}).to_json())
-    with pytest.raises(RowError, match="a chat row needs `messages`"):
-        as_gym({"question": "?"})
+    with pytest.raises(RowError, match="no prompt column: the row has `answer`; name one: --prompt-column COLUMN"):
+        as_gym({"answer": "?"})
 
 
 def run(*arguments: str | Path) -> Result:

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import orjson
 from jsonschema import Draft202012Validator
 from jsonschema.exceptions import SchemaError
 
-from ...servers.types import Tool
-from ..session import CONTROL_NAMES
+from .types import Tool
 
 #: What OpenAI's and most open models' function calling takes.
 NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
@@ -23,11 +22,11 @@ MAX_PROPERTIES = 100
 Complaints = list[str]
 
 
-def name_complaints(tools: Sequence[Tool]) -> Complaints:
+def name_complaints(tools: Sequence[Tool], control_names: Container[str] = ()) -> Complaints:
     """Names that function calling refuses, that come twice, or that are calls of the wire itself."""
     found = [f"{tool.name!r} does not match ^{NAME.pattern}$" for tool in tools if not NAME.fullmatch(tool.name)]
     found += [f"{name!r} is there {count} times" for name, count in Counter(t.name for t in tools).items() if count > 1]
-    found += [f"{tool.name!r} is the name of a control call" for tool in tools if tool.name in CONTROL_NAMES]
+    found += [f"{tool.name!r} is the name of a control call" for tool in tools if tool.name in control_names]
     return found
 
 

@@ -72,7 +72,7 @@ class Options(BaseModel):
     max_replicas: int = Field(1, ge=1)
     #: Requests and open sockets of a replica above which Ray starts another one.
     target_ongoing_requests: float = Field(64.0, gt=0)
-    #: How long more replicas than needed stay; OpenEnv sessions end with a replica's sockets.
+    #: How long more replicas than needed stay: one that goes closes its sockets.
     downscale_delay_s: float = Field(600.0, ge=0)
     #: Processors of one replica, which is one process.
     num_cpus: float = Field(1.0, ge=0)

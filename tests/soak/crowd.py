@@ -28,7 +28,7 @@ from .servers import IDLE_TIMEOUT_S, Subject
 
 WIRES = ("nemo-gym", "openenv", "mcp")
 #: Mean pause before a turn, and the longest: a session that waits longer would expire.
-THINK_S, THINK_AT_MOST_S = 1.5, IDLE_TIMEOUT_S / 2
+THINK_S, THINK_AT_MOST_S = 1.5, IDLE_TIMEOUT_S / 5
 POLICIES = ("random", "rule", "oracle")
 ROWS = 40
 #: Of a hundred episodes: on a broken twin, cancelled while seeding, cancelled in play. In one of so many members,

@@ -18,7 +18,7 @@ from tests.serving import Running, serving
 #: Below the load's sessions: so there is always a queue, and seeds that are given up in it.
 SHARE_OF_SLOTS = 0.95
 #: Clients that vanish are noticed after this.
-IDLE_TIMEOUT_S = 10.0
+IDLE_TIMEOUT_S = 30.0
 SANDBOX_SLOTS = 2
 BROKEN = "gymwire.adapters.demo_faults:"
 _open = urllib.request.build_opener(urllib.request.ProxyHandler({})).open

@@ -84,7 +84,7 @@ class OpenEnvSession(Session):
     async def _exchange(self, message: str, timeout_s: float, stage: Stage) -> Json:
         """Ask; where the session can be resumed, again and over another socket, as long as patience lasts."""
         if not self._handle:
-            return await self._socket.ask(message, timeout_s, stage)
+            return await self._ask_once(message, timeout_s, stage)
 
         async def ask() -> Json:
             if self._socket.lost:
@@ -92,6 +92,15 @@ class OpenEnvSession(Session):
             return await _asked(self._socket, message, timeout_s, stage)
 
         return await delivered(ask, stage, repeatable=True, patience_s=self._at.pool.patience_s)
+
+    async def _ask_once(self, message: str, timeout_s: float, stage: Stage) -> Json:
+        try:
+            return await self._socket.ask(message, timeout_s, stage)
+        except Dropped as dropped:
+            if not self._at.pool.patience_s:
+                raise
+            reason = f"{dropped.reason}: sessions of this environment end with their server or their socket"
+            raise SessionFailed(FailureKind.SESSION_LOST, reason, stage) from None
 
     async def _resume(self, stage: Stage) -> None:
         """Go on over another socket. Raises `Undelivered` where that may yet come about, else `SessionFailed`."""

@@ -9,15 +9,19 @@ import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from random import Random
 from typing import Any
 
+import aiohttp
 import pytest
 from gymwire.adapters import Connection, Played, Session, SessionFailed, connect, drive
+from gymwire.adapters.mcp import McpSession
+from gymwire.adapters.nemo_gym import NemoGymSession
 from gymwire.servers.rows import RowSource
 from gymwire.servers.types import Ending, Message, Outcome, Row, ToolResult
+from yarl import URL
 
 from tests.faults.replicas import Chaos, balanced, need, replicas
 from tests.servers.shared.conftest import RedisServer, redis_server
@@ -30,7 +34,7 @@ SESSIONS, SEED = 256, 5
 #: Of those that can go on elsewhere.
 SHARE = 0.95
 #: Seconds a session lives in the middle, with its policy's thinking.
-LIFE_S = 16.0
+LIFE_S = 12.0
 ADDS = 14
 PLAYED = ("battery", "ledger")
 ROWS = 8
@@ -155,6 +159,92 @@ async def connected(url: str, *names: str) -> AsyncIterator[dict[tuple[str, str]
     finally:
         for connection in made.values():
             await connection.close()
+
+
+@pytest.mark.slow
+async def test_what_cannot_move_is_lost_with_its_replica(redis_server: RedisServer, tmp_path: Path) -> None:
+    """A gateway keeps such a session where it is; the others say at once that they do not have it."""
+    need("haproxy")
+    with replicas(tmp_path, redis_server.url, 2, "tests.worlds:Kit") as servers, balanced(tmp_path, servers) as url:
+        async with connected(url, "kit") as connections:
+            sessions = [
+                await connections[wire, "kit"].session(split="eval", index=n) for wire in WIRES[1:] for n in (0, 1)
+            ]
+            for session in sessions:
+                for item in ("cup", "cap"):
+                    assert not (await session.call("put", {"item": item, "at": {"shelf": 1}})).is_error
+            servers[0].kill()
+            ended = [await _ending(session) for session in sessions]
+            servers[1].kill()
+            await asyncio.to_thread(servers[0].start)
+            rest = [await _ending(session) for session in sessions]
+    assert set(ended) <= {"alive", "session_lost"} and len(set(ended)) == 2, ended
+    assert set(rest) == {"session_lost"}
+
+
+async def _ending(session: Session) -> str:
+    try:
+        await session.call("count")
+    except SessionFailed as failure:
+        with pytest.raises(SessionFailed):
+            await session.verify()
+        return failure.kind
+    return "alive"
+
+
+async def test_every_wire_says_that_a_session_is_anothers(redis_server: RedisServer, tmp_path: Path) -> None:
+    with replicas(tmp_path, redis_server.url, 2, "tests.worlds:Kit") as (here, there):
+        async with connected(here.url, "kit") as connections, aiohttp.ClientSession() as http:
+            gym, _, mcp = [await connections[wire, "kit"].session(split="eval", index=0) for wire in WIRES[1:]]
+            assert isinstance(gym, NemoGymSession) and isinstance(mcp, McpSession)
+            cookie, at = {"Cookie": gym._jar.header}, f"{there.url}/kit"
+            async with http.post(f"{at}/gym/count", json={}, headers=cookie) as answer:
+                assert (answer.status, answer.headers["X-Gymwire-Code"]) == (410, "session_lost")
+            params = {"responses_create_params": {"input": []}, "response": {"output": []}}
+            async with http.post(f"{at}/gym/verify", json=params, headers=cookie) as answer:
+                said = await answer.json()
+                assert said["mask_sample"] is True and said["failure_kind"] == "session_lost"
+            elsewhere = replace(mcp._at, url=URL(f"{at}/mcp"))
+            with pytest.raises(SessionFailed, match="session_lost at call"):
+                await McpSession(elsewhere, mcp._handle, mcp.prompt, mcp.tools).call("count")
+            lost = McpSession(elsewhere, mcp._handle, mcp.prompt, mcp.tools)
+            with pytest.raises(SessionFailed, match="session_lost at verify"):
+                await lost.verify()
+            assert (await gym.call("count")).text == (await mcp.call("count")).text == "0"
+
+
+async def test_only_a_known_handle_resumes_a_socket(redis_server: RedisServer, tmp_path: Path) -> None:
+    """What else is said at the door of a new socket begins nothing."""
+    with replicas(tmp_path, redis_server.url, 2, "counter", "tests.worlds:Kit") as (here, there):
+        async with aiohttp.ClientSession() as http:
+            first = await http.ws_connect(f"{here.url}/counter/openenv/ws")
+            begun = await _said(first, {"type": "reset", "data": {"split": "eval", "index": 0, "resume": "mine"}})
+            handle = begun["data"]["metadata"]["resume"]
+            plain = await http.ws_connect(f"{here.url}/counter/openenv/ws")
+            assert handle not in str(await _said(plain, {"type": "reset", "data": {"split": "eval", "index": 0}}))
+            pinned = await http.ws_connect(f"{here.url}/kit/openenv/ws")
+            assert "resume" not in (await _said(pinned, {"type": "reset", "data": {"resume": "k"}}))["data"]["metadata"]
+            for place, name in (("counter", handle[:-1] + "x"), ("counter", "x.y"), ("kit", handle)):
+                socket = await http.ws_connect(f"{there.url}/{place}/openenv/ws")
+                refused = await _said(socket, {"type": "resume", "data": {"session": name}})
+                assert (refused["type"], refused["data"]["metadata"]["code"]) == ("error", "session_lost")
+                assert (await _said(socket, READ))["data"]["metadata"]["code"] == "session_lost"
+            before = await _said(first, READ)
+            transport = first._response.connection
+            assert transport is not None and transport.transport is not None
+            transport.transport.abort()
+            again = await http.ws_connect(f"{there.url}/counter/openenv/ws")
+            assert (await _said(again, {"type": "resume", "data": {"session": handle}}))["type"] == "observation"
+            assert await _said(again, READ) == before
+            assert (await _said(again, {"type": "resume", "data": {"session": handle}}))["type"] == "error"
+
+
+READ = {"type": "step", "data": {"type": "call_tool", "tool_name": "read", "arguments": {}}}
+
+
+async def _said(socket: aiohttp.ClientWebSocketResponse, message: Any) -> Any:
+    await socket.send_json(message)
+    return await socket.receive_json()
 
 
 @pytest.mark.slow

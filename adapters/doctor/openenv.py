@@ -41,7 +41,7 @@ _CLOSING = frozenset((WSMsgType.CLOSE, WSMsgType.CLOSING, WSMsgType.CLOSED, WSMs
 
 
 class RawSocket:
-    """One WebSocket: text frames, asked and answered one by one. A task of its own reads, so that pings are answered."""
+    """One WebSocket: text frames, asked and answered one by one. A task of its own reads, and so answers pings."""
 
     def __init__(self, websocket: aiohttp.ClientWebSocketResponse[Any]) -> None:
         self.websocket = websocket
@@ -184,9 +184,7 @@ class OpenEnvWire(RawWire):
         url = self.place.url.joinpath(path.lstrip("/")).with_query(query)
         try:
             async with asyncio.timeout(ANSWER_TIMEOUT_S):
-                return await self.place.pool.http().ws_connect(
-                    url, compress=0, max_msg_size=0, autoping=pongs, timeout=aiohttp.ClientWSTimeout(ws_close=2.0)
-                )
+                return await self.place.pool.http().ws_connect(url, compress=0, max_msg_size=0, autoping=pongs)
         except aiohttp.WSServerHandshakeError as error:
             kind = Kind.FULL if error.status in (429, 503) else Kind.REFUSED
             kind = Kind.BROKEN if error.status in (500, 502, 504) else kind

@@ -79,8 +79,8 @@ def write_junit(file: Path, where: str, wire: str, findings: Sequence[Finding]) 
         "errors": counts[Verdict.ERROR],
         "skipped": counts[Verdict.NOT_APPLICABLE],
     }
-    given = {key: str(value) for key, value in numbers.items()}
-    suite = ElementTree.Element("testsuite", {"name": f"gymwire check {where} ({wire})", **given})
+    about = {"name": f"gymwire check {where} ({wire})"} | {key: str(value) for key, value in numbers.items()}
+    suite = ElementTree.Element("testsuite", about)
     for finding in findings:
         case = ElementTree.SubElement(
             suite,

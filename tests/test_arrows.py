@@ -24,7 +24,7 @@ SHARED = {"types", "answers", "policies", "wirejson", "schema", "order"}
 #: The adapters that run environments or graders in this process, or are commands about them.
 IN_PROCESS = {"local", "foreign", "connect", "demo", "demo_faults", "demo_rounds", "demo_server", "sources"}
 #: Folders of `adapters` that drive sessions and are no client of a wire.
-ABOVE = {"commands", "bridge", "evaluation"}
+ABOVE = {"commands", "bridge", "doctor", "evaluation", "exports", "top"}
 
 
 #: Folders whose Python files are data: what `gymwire new` writes, what `swe` gives a policy.

@@ -101,10 +101,6 @@ def test_a_host_that_others_reach_needs_a_token() -> None:
     assert "--token-file" in refused("serve", "counter", "--host", "0.0.0.0", "--port", "0")
 
 
-def test_more_than_one_worker_is_refused() -> None:
-    assert "--workers" in refused("serve", "counter", "--workers", "2")
-
-
 @pytest.mark.parametrize(
     ("setting", "said"), [("speed=3", "takes no setting 'speed'"), ("speed", "'speed' is no --set key=value")]
 )

@@ -1,8 +1,10 @@
-"""Run in OpenEnv's environment: `openenv validate --json --url URL` for each URL, after importing it once.
+"""Run in OpenEnv's environment: `openenv validate --json` for each URL or folder, after importing it once.
 
-    python openenv_validate.py URL ...
+    python openenv_validate.py URL|FOLDER ...
 
-Every command runs in a process of its own. Prints one line of JSON for each URL: its exit status and its report.
+Of a folder it is asked for what needs no image.
+
+Every command runs in a process of its own. Prints one line of JSON for each: its exit status and its report.
 """
 
 # pyright: reportMissingImports=false
@@ -16,9 +18,10 @@ from io import StringIO
 from openenv.cli.__main__ import main as openenv
 
 
-def validated(url: str) -> None:
+def validated(target: str) -> None:
     """The whole command, as its own script runs it."""
-    sys.argv = ["openenv", "validate", "--json", "--url", url]
+    what = ["--url", target] if "://" in target else [target, "--level", "static", "--skip-build"]
+    sys.argv = ["openenv", "validate", "--json", *what]
     printed, status = StringIO(), 0
     try:
         with redirect_stdout(printed):
@@ -29,8 +32,8 @@ def validated(url: str) -> None:
 
 
 if __name__ == "__main__":
-    for url in sys.argv[1:]:
+    for target in sys.argv[1:]:
         if (child := os.fork()) == 0:
-            validated(url)
+            validated(target)
             os._exit(0)
         os.waitpid(child, 0)

@@ -211,17 +211,6 @@ async def test_its_launcher_plays_the_folder_for_the_rewards_of_the_same_policie
 # ---- OpenEnv
 
 
-@pytest.mark.parametrize("name", ["battery", "ledger"])
-def test_openenv_validates_the_folder(name: str, served: Running, tmp_path: Path) -> None:
-    python = required(peer_python, "openenv")
-    out = exported("openenv", f"{served.url}/{name}", tmp_path / "out")
-    command = [python.parent / "openenv", "validate", out, "--level", "static", "--skip-build", "--json"]
-    status, output = finished(command, tmp_path / "log", peer_env(python), tmp_path, 60)
-    assert status == 0, output
-    report = json.loads(output)
-    assert report["verdict"] == "pass", report
-
-
 PLAY = """
 import json
 from gymwire_ledger import LedgerEnv, call, verify
@@ -233,29 +222,44 @@ print(json.dumps([first.observation["prompt"], [step.reward for step in done], v
 """
 
 
-def test_its_client_plays_through_the_folders_server(served: Running, tmp_path: Path) -> None:
-    python = required(peer_python, "openenv")
-    out = exported("openenv", f"{served.url}/ledger", tmp_path / "out")
-    (part,) = parts_of(Ledger, 1, split="eval")
-    (tmp_path / "gymwire_ledger").symlink_to(out)  # the package is its own root
-    port = free_port()
+@pytest.fixture(scope="module")
+def openenv(served: Running, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, str, Path]]:
+    """OpenEnv's interpreter, the URL of an exported folder's own server, and the folder that folders are in."""
+    python, at = required(peer_python, "openenv"), tmp_path_factory.mktemp("openenv")
+    for name in ("battery", "ledger"):  # a package is its own root
+        exported("openenv", f"{served.url}/{name}", at / f"gymwire_{name}")
+    port, log = free_port(), at / "app.log"
     command = [python, "-m", "uvicorn", "server.app:app", "--port", str(port)]
-    with started(command, tmp_path / "app.log", peer_env(python), out) as process:
-        wait_until(lambda: answers(f"http://127.0.0.1:{port}/health"), process, tmp_path / "app.log")
-        url = f"http://127.0.0.1:{port}"
-        valid = [python.parent / "openenv", "validate", "--url", url]
-        status, output = finished(valid, tmp_path / "url.log", peer_env(python), tmp_path, 60)
-        assert status == 0, output
-        own = asyncio.run(record(part))
-        calls, answer = [(call.name, call.arguments) for call in own.calls], own.messages[-1]["content"]
-        (tmp_path / "play.py").write_text(PLAY.format(url=url, calls=calls, answer=answer))
-        status, output = finished([python, "play.py"], tmp_path / "play.log", peer_env(python), tmp_path, 60)
-        assert status == 0, output
-        log = (tmp_path / "app.log").read_text()
+    with started(command, log, peer_env(python), at / "gymwire_ledger") as process:
+        wait_until(lambda: answers(f"http://127.0.0.1:{port}/health"), process, log)
+        yield python, f"http://127.0.0.1:{port}", at
+    assert "Traceback" not in log.read_text()
+
+
+def test_openenv_validates_the_folders_and_their_server(openenv: tuple[Path, str, Path], tmp_path: Path) -> None:
+    python, url, at = openenv
+    script = Path(__file__).with_name("openenv_validate.py")
+    command = [python, script, at / "gymwire_battery", at / "gymwire_ledger", url]
+    status, output = finished(command, tmp_path / "log", peer_env(python), tmp_path, 120)
+    assert status == 0, output
+    *folders, running = [json.loads(line) for line in output.splitlines() if line[:1] == "{"]
+    assert [(found["status"], found["report"]["verdict"]) for found in folders] == [(0, "pass")] * 2
+    assert (running["status"], running["report"]["passed"]) == (0, True)
+
+
+def test_its_client_plays_through_the_folders_server(served: Running, openenv: tuple[Path, str, Path]) -> None:
+    python, url, at = openenv
+    (part,) = parts_of(Ledger, 1, split="eval")
+    own = asyncio.run(record(part))
+    calls, answer = [(call.name, call.arguments) for call in own.calls], own.messages[-1]["content"]
+    (at / "play.py").write_text(PLAY.format(url=url, calls=calls, answer=answer))
+    status, output = finished([python, "play.py"], at / "play.log", peer_env(python), at, 60)
+    assert status == 0, output
     prompt, rewards, reward, done = json.loads(output.splitlines()[-1])
     assert prompt == list(part.row.prompt)
-    assert (rewards, reward, done) == ([0.0] * len(calls), own.outcome.reward, True)
-    assert "Traceback" not in log
+    # The last call ends the episode and carries the reward.
+    assert rewards == [0.0] * (len(calls) - 1) + [own.outcome.reward]
+    assert (reward, done) == (own.outcome.reward, True)
     wait_until_free(served)
 
 

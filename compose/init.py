@@ -1,8 +1,9 @@
 """Make the deployment's secrets as files in volumes, each once; what is there already stays as it is.
 
     tokens/tokens     what clients send: one token that may play, one that may read figures (0400)
-    sandbox/token     between the environments' servers and the sandbox (0440: the sandbox service is of the group)
-    metrics/token     the second of the first file alone, for Prometheus, whose user is another one (0444)
+    sandbox/token     between the environments' servers and the sandbox (0440: the sandbox service is of the group);
+                      beside it the one for figures
+    metrics/token     the one for figures alone, for Prometheus, whose user is another one (0444)
 
 A file is complete or not there: it is written beside its place and linked to it.
 """
@@ -21,8 +22,9 @@ def main() -> int:
     os.umask(0o077)
     play, figures = secrets.token_urlsafe(32), secrets.token_urlsafe(32)
     made = make(ROOT / "tokens/tokens", f"{play} play name=players\n{figures} admin name=metrics\n", 0o400)
-    make(ROOT / "metrics/token", admin_token(ROOT / "tokens/tokens"), 0o444)
-    make(ROOT / "sandbox/token", f"{secrets.token_urlsafe(32)}\n", 0o440)
+    figures = admin_token(ROOT / "tokens/tokens")
+    make(ROOT / "metrics/token", figures, 0o444)
+    make(ROOT / "sandbox/token", f"{secrets.token_urlsafe(32)} play\n{figures} admin\n", 0o440)
     print("secrets: made" if made else "secrets: there already")
     return 0
 

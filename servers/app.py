@@ -154,8 +154,9 @@ class App:
 
     def _fastapi(self) -> FastAPI:
         app = FastAPI(title="gymwire", version=package_version(), lifespan=self._lifespan)
-        for path in ("/health", "/healthz", "/livez", "/readyz"):
+        for path in ("/health", "/healthz", "/livez"):
             app.add_api_route(path, self._health, include_in_schema=path == "/health", summary="Liveness")
+        app.add_api_route("/readyz", self._ready, summary="Whether seeds are taken: 503 while the server drains")
         app.add_api_route("/metrics", self._metrics, response_class=_PlainText, summary="Prometheus figures")
         app.add_api_route("/environments", self._environments, summary="What is served here, and its limits")
         app.add_exception_handler(404, _not_found)
@@ -196,6 +197,11 @@ class App:
 
     async def _health(self) -> Json:
         return {"status": "ok"}
+
+    async def _ready(self, response: Response) -> Json:
+        """For gateways: a server that drains still answers its calls, but wants no session more."""
+        response.status_code = 503 if self.sessions.draining else 200
+        return {"status": "draining" if self.sessions.draining else "ok"}
 
     async def _metrics(self) -> Response:
         """Of all workers where this is one of several; of this one alone where its parent does not answer."""

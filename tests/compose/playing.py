@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 
 from gymwire.adapters.connect import Connection, connect
@@ -80,15 +81,18 @@ class Halfway:
         await self.go_on.wait()
 
 
+Ended = list[float | BaseException | None]
+
+
 async def interrupted(
-    project: Project, name: str, wire: str, count: int, meanwhile: Callable[[], object]
-) -> list[float | BaseException | None]:
-    """Rewards (or what failed) of sessions that have made one call when something happens to the deployment."""
-    rows, halfway = Rows(find(name)), Halfway(count)
-    async with through(project, name, wire) as connection:
-        playing = asyncio.gather(
-            *(halfway.play(connection, rows, index) for index in range(count)), return_exceptions=True
-        )
+    project: Project, name: str, wires: Sequence[str], count: int, meanwhile: Callable[[], object]
+) -> Ended:
+    """Rewards (or what failed) of `count` sessions a wire that have made one call when `meanwhile` runs."""
+    rows, halfway = Rows(find(name)), Halfway(count * len(wires))
+    async with AsyncExitStack() as stack:
+        connections = [await stack.enter_async_context(through(project, name, wire)) for wire in wires]
+        episodes = [halfway.play(connection, rows, index) for connection in connections for index in range(count)]
+        playing = asyncio.gather(*episodes, return_exceptions=True)
         try:
             await _first(halfway.all_begun.wait(), playing)
             await asyncio.to_thread(meanwhile)
@@ -98,9 +102,9 @@ async def interrupted(
     return ended
 
 
-async def undisturbed(project: Project, name: str, count: int) -> list[float | BaseException | None]:
+async def undisturbed(project: Project, name: str, wires: Sequence[str], count: int) -> Ended:
     """The same in this process, with nothing happening."""
-    return await interrupted(project, name, "local", count, lambda: None)
+    return await interrupted(project, name, ["local"] * len(wires), count, lambda: None)
 
 
 async def _first(*work: Awaitable[object]) -> None:

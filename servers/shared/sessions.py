@@ -324,6 +324,7 @@ class SharedSessions(Sessions):
                 failure = Failure(FailureKind.SESSION_EXPIRED, f"past the limit of {limit}", Stage.IDLE)
                 about = About(session_id.decode(), said.environment, said.wire, said.caller_id or "")
                 self.failures.record(about, failure, None, said.row.data)
+                self.metrics.lapsed(about)
         return len(over)
 
     def _drop_idle(self) -> None:

@@ -27,7 +27,7 @@ from ..doctor.run import CannotExamine, examine, is_well
 from ..foreign import McpOptions
 from ..session import WrongRequest
 
-BROKEN_EXIT = 1
+BROKEN_EXIT, INTERRUPTED_EXIT = 1, 130
 MCP = "MCP servers that are not gymwire's"
 
 
@@ -101,6 +101,8 @@ def check(
         where, chosen, findings = asyncio.run(_examined(target, options))
     except (RowError, OSError, TokenError, WrongRequest, CannotExamine) as error:
         stop(str(error))
+    except KeyboardInterrupt:
+        stop("interrupted; nothing is left open", INTERRUPTED_EXIT)
     _tell(where, chosen, findings, as_data, junit)
     raise typer.Exit(0 if is_well(findings) else BROKEN_EXIT)
 

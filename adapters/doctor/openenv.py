@@ -28,6 +28,9 @@ from .findings import Exchange
 from .wire import ANSWER_TIMEOUT_S, Episode, Graded, Kind, Place, RawTask, RawWire, Said, SeedRefused, decoded, shown
 
 STEP = "step"
+FAREWELL = '{"type": "close"}'
+#: Seconds in which a server closes the socket that said goodbye.
+CLOSE_WAIT_S = 3.0
 #: Names that a policy may emit, and that are messages or control calls.
 CONTROL_NAMES = ("reset", "verify", "seed_session", "close", "close_session", "end_turn", "state")
 MALFORMED = {
@@ -122,13 +125,16 @@ class SocketEpisode(Episode):
         return self.wire.noted(_said(text, answer, why, perf_counter() - started))
 
     async def close(self) -> Said | None:
-        """The wire's own farewell; the server then closes the socket."""
+        """The wire's own farewell; the server then closes the socket. None where it is closed already."""
+        said = None
         if not self.socket.websocket.closed:
             with suppress(aiohttp.ClientError, ConnectionError, RuntimeError):  # it may be closing already
-                await self.socket.websocket.send_str('{"type": "close"}')
-            await self.socket.is_closed_by_server(2.0)
+                await self.socket.websocket.send_str(FAREWELL)
+            is_closed = await self.socket.is_closed_by_server(CLOSE_WAIT_S)
+            why = "the server closed the socket" if is_closed else f"the socket is open after {CLOSE_WAIT_S:g} s"
+            said = Said(Kind.OK if is_closed else Kind.BROKEN, why, None, Exchange.of(FAREWELL, why))
         await self.socket.close()
-        return None
+        return said
 
 
 class OpenEnvWire(RawWire):

@@ -70,8 +70,9 @@ async def examine(at: Patient, watch: Watcher = lambda promise: None) -> list[Fi
             promise = PROMISES[name]
             watch(promise)
             findings.append(await _judge(at, promise))
-    finally:
+    finally:  # also where somebody interrupts it
         await _stop_watching(at)
+        await at.wire.close_all()
     return findings
 
 

@@ -8,23 +8,20 @@ space, its letters' case and its system message are. Files are read a row at a t
 
 from __future__ import annotations
 
-import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from hashlib import sha256
-from typing import Any
 
 from .catalog import Served
 from .labels import MIN_TEXT, private_values
 from .row_columns import prompt_column
+from .row_digests import digest, prompt_digest, row_digest
 from .row_files import Problems, records
-from .row_forms import KEPT, Form, as_gym, form_of
+from .row_forms import Form, as_gym, form_of
 from .row_reader import RowReader
 from .tool_schemas import description_complaints, name_complaints, schema_complaints, title_complaints
-from .transcripts import chat_messages
-from .types import FRAMEWORK_KEYS, Json, Row, RowError, Tool, text_of
+from .types import Json, Row, RowError, Tool, text_of
 
 
 class Kind(StrEnum):
@@ -70,31 +67,6 @@ def check_files(files: Sequence[str], served: Served | None = None, column: str 
     for file in files:
         check.read(file)
     return check.report()
-
-
-def row_digest(raw: Mapping[str, Any]) -> bytes:
-    """Of what a NeMo Gym row says, whatever its order of keys and the framework's numbers in it are."""
-    said = {key: value for key, value in raw.items() if key not in FRAMEWORK_KEYS and key != KEPT}
-    return _digest(said)
-
-
-def prompt_digest(row: Row) -> bytes:
-    """Of the prompt, without the system's words where there are others."""
-    messages = chat_messages(row.prompt)
-    others = [message for message in messages if message["role"] not in ("system", "developer")]
-    return _digest([_core(message) for message in others or messages])
-
-
-def _core(message: Mapping[str, Any]) -> Any:
-    content = message.get("content")
-    words = " ".join(text_of(content).casefold().split())
-    parts = content if isinstance(content, list) else ()
-    media = [part for part in parts if not (isinstance(part, Mapping) and isinstance(part.get("text"), str))]
-    return [message["role"], words, media, message.get("tool_calls")]
-
-
-def _digest(value: Any) -> bytes:
-    return sha256(json.dumps(value, sort_keys=True).encode()).digest()[:16]
 
 
 class _Check:
@@ -144,18 +116,18 @@ class _Check:
 
     def _look_for_twins(self, place: str, gym: Json, row: Row) -> None:
         number = len(self._report.files)
-        digest = row_digest(gym)
-        first = self._rows.setdefault((number, digest), place)
+        content = row_digest(gym)
+        first = self._rows.setdefault((number, content), place)
         if first != place:
             self._add(Kind.DUPLICATE, place, f"the same row as {first}")
         if not row.prompt:
             return
-        where, first, other = self._prompts.setdefault(prompt_digest(row), (number, place, digest))
+        where, first, other = self._prompts.setdefault(prompt_digest(row), (number, place, content))
         if where != number:
-            self._add(Kind.SHARED, place, f"the prompt of {first}{'' if other == digest else ', in another row'}")
+            self._add(Kind.SHARED, place, f"the prompt of {first}{'' if other == content else ', in another row'}")
 
     def _of_tools(self, tools: Sequence[Tool]) -> list[tuple[Kind, str]]:
-        key = _digest([tool.as_responses() for tool in tools])
+        key = digest([tool.as_responses() for tool in tools])
         if key not in self._tools:
             self._tools[key] = list(_tool_complaints(tools))
         return self._tools[key]

@@ -9,6 +9,7 @@ import json
 import os
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import cached_property
 from hashlib import sha256
 from itertools import islice
@@ -103,19 +104,27 @@ def write_rows(path: str | os.PathLike[str], lines: Iterable[bytes]) -> int:
     target = Path(path)
     if not target.name:
         raise RowError(f"{str(path)!r} names no file to write")
-    part = target.with_name(f".{target.name}.{os.getpid()}.part")
     written = 0
-    try:
-        with part.open("wb") as file:
-            for line in lines:
-                file.write(line)
-                written += 1
-        part.replace(target)
-    except OSError as error:
-        raise RowError(f"{target}: cannot be written: {error.strerror or error}") from error
-    finally:
-        part.unlink(missing_ok=True)
+    with written_whole([target]) as (part,), part.open("wb") as file:
+        for line in lines:
+            file.write(line)
+            written += 1
     return written
+
+
+@contextmanager
+def written_whole(targets: Sequence[Path]) -> Iterator[list[Path]]:
+    """Files to write in the targets' places: they become the targets in the end, all of them, or are gone."""
+    parts = [target.with_name(f".{target.name}.{os.getpid()}.part") for target in targets]
+    try:
+        yield parts
+        for part, target in zip(parts, targets, strict=True):
+            part.replace(target)
+    except OSError as error:
+        raise RowError(f"{targets[0]}: cannot be written: {error.strerror or error}") from error
+    finally:
+        for part in parts:
+            part.unlink(missing_ok=True)
 
 
 # Generating

@@ -119,6 +119,7 @@ class Chaos:
         self.well = set(range(len(servers)))
         self.done: Counter[str] = Counter()
         self._over = asyncio.Event()
+        self._first = iter(("killed", "held up"))
 
     def over(self) -> None:
         self._over.set()
@@ -142,7 +143,7 @@ class Chaos:
         while not await self._pause(self.rng.uniform(0.2, 1.5)):
             number = self.rng.choice(sorted(self.well))
             self.well.discard(number)
-            kind = self.rng.choice(("killed", "killed", "held up", "held up", "restarted"))
+            kind = next(self._first, None) or self.rng.choice(("killed", "killed", "held up", "held up", "restarted"))
             await self._do(kind, self.servers[number])
             self.done[kind] += 1
             self.well.add(number)

@@ -22,7 +22,7 @@ demo: $(VENV)/.base ## Play four environments on all wires, one table (JSON=FILE
 
 test: $(VENV)/.dev ## All tests that this machine can run (T=PATH for a part)
 	@$(if $(T),,$(PY) -m tests.peers.venvs)
-	$(PY) -m pytest $(T)
+	$(PY) -m pytest $(or $(T),-n 2 --dist loadfile)
 	@$(if $(T),,$(PY) -m tests.trainer_stack)
 
 train: $(VENV)/.dev ## A whole training run of a tiny policy on this machine's CPU, with its report

@@ -357,6 +357,20 @@ async def test_prompts_follow_each_other_until_there_is_none(engine: Engine) -> 
     assert (await session.verify()).reward == 2.0
 
 
+async def test_a_repeat_of_an_end_turn_answers_the_first_prompt(engine: Engine) -> None:
+    session = await engine.start(Turns)
+    assert [await session.end_turn("a"), await session.end_turn("a")] == ["second", "second"]
+    assert [await session.end_turn("b"), await session.end_turn("b"), await session.end_turn("a")] == [
+        None,
+        None,
+        "second",
+    ]
+    assert (await session.call("nothing", b"{}", "a")).code is Code.KEY_REUSED
+    await session.call("nothing", b"{}", "c")
+    assert (await refused(session.end_turn("c"))).code is Code.KEY_REUSED
+    assert (await session.verify()).reward == 2.0
+
+
 async def test_an_environment_of_one_prompt_has_no_next(engine: Engine) -> None:
     assert await (await engine.start(Notes)).end_turn() is None
 

@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
+from gymwire.servers import Environment, Transcript
 from gymwire.servers.answers import Code
 from gymwire.servers.catalog import Served
 from gymwire.servers.environments.counter import Counter
@@ -58,6 +59,39 @@ async def test_another_replica_goes_on(redis_server: RedisServer) -> None:
         await two.close(second)
         assert (await refused(first.verify())).code is Code.SESSION_CLOSED
         assert (await refused(one.seed(here, SeedRequest(row=ROW, caller_id="a")))).code is Code.SEED_REFUSED
+
+
+class Turns(Environment):
+    """Two turns, then it is over."""
+
+    replayable = True
+    left = 2
+
+    def end_turn(self) -> str | None:
+        self.left -= 1
+        return f"{self.left} left" if self.left else None
+
+    def get_state(self) -> int:
+        return self.left
+
+    def set_state(self, state: int) -> None:
+        self.left = state
+
+    def verify(self, transcript: Transcript) -> float:
+        return float(self.left)
+
+
+async def test_a_turn_ends_once_wherever_its_repeat_goes(redis_server: RedisServer) -> None:
+    async with replicas(redis_server) as (one, two):
+        first = await one.seed(Served(Turns), SeedRequest(row=ROW))
+        assert await first.end_turn("k1") == "1 left"
+        second = await two.find(first.handle, Served(Turns))
+        assert [await second.end_turn("k1"), await second.end_turn("k2"), await first.end_turn("k2")] == [
+            "1 left",
+            None,
+            None,
+        ]
+        assert (await first.verify()).reward == 0.0
 
 
 async def test_a_late_commit_does_not_count(redis_server: RedisServer, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -65,7 +65,7 @@ class Project:
             "GYMWIRE_PORT": str(self.port),
             "DOCKER_SOCKET": address().removeprefix("unix://"),
             "COMPOSE_PROJECT_NAME": self.name,
-            "COMPOSE_FILE": os.pathsep.join(FILES),
+            "COMPOSE_FILE": os.pathsep.join(str(FOLDER / name) for name in FILES),
             "COMPOSE_DISABLE_ENV_FILE": "1",
         }
         self.environment: Mapping[str, str] = {**os.environ, **self.variables, "DOCKER_CONFIG": str(config)}
@@ -76,11 +76,11 @@ class Project:
     def docker(self, *words: str) -> str:
         return self.run(["docker", *words], 120)
 
-    def run(self, command: Sequence[str], timeout_s: float) -> str:
-        """A command in compose/: its standard output. Fails the test with the end of all it said."""
+    def run(self, command: Sequence[str], timeout_s: float, folder: Path = FOLDER) -> str:
+        """A command, in compose/: its standard output. Fails the test with the end of all it said."""
         done = subprocess.run(
             command,
-            cwd=FOLDER,
+            cwd=folder,
             env=self.environment,
             timeout=timeout_s,
             text=True,

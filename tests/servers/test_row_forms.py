@@ -78,6 +78,43 @@ def test_any_row_comes_back_as_it_was(raw: dict[str, Any]) -> None:
     assert to_gym(to_chat(raw)) == raw
 
 
+chats = st.fixed_dictionaries(
+    {"role": st.sampled_from(["system", "user", "assistant", "tool"]), "content": text | st.none()},
+    optional={
+        "name": text,
+        "tool_call_id": text,
+        "tool_calls": st.none()
+        | st.lists(
+            st.fixed_dictionaries(
+                {
+                    "id": text,
+                    "type": st.just("function"),
+                    "function": st.fixed_dictionaries({"name": text, "arguments": text | st.just({"n": 1})}),
+                }
+            ),
+            max_size=2,
+        ),
+    },
+)
+chat_rows = st.fixed_dictionaries(
+    {"messages": st.lists(chats, max_size=5)},
+    optional={
+        "tools": st.none()
+        | st.lists(
+            st.fixed_dictionaries({"type": st.just("function"), "function": st.fixed_dictionaries({"name": text})}),
+            max_size=2,
+        ),
+        "answer": scalars,
+    },
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(chat_rows)
+def test_any_chat_row_comes_back_as_it_was(raw: dict[str, Any]) -> None:
+    assert to_chat(to_gym(raw)) == raw
+
+
 def test_an_edited_chat_row_keeps_its_edit_and_its_parameters() -> None:
     chat = to_chat({PARAMS_KEY: {"input": "old", "temperature": 0.5}})
     chat["messages"][0]["content"] = "new"

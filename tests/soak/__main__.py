@@ -30,7 +30,8 @@ from .crowd import Crowd, Tally
 from .servers import IDLE_TIMEOUT_S, Holding, Subject, holding, subjects
 from .verdict import Line, lines
 
-WARM_SHARE, WARM_AT_LEAST_S, WARM_AT_MOST_S = 0.15, 30.0, 60.0
+#: What is loaded once and what a busy server keeps is there after so many episodes a session, however slow it is.
+WARM_EPISODES, WARM_AT_MOST_S = 10, 240.0
 SAMPLES = 120
 SETTLE_AT_MOST_S = 90.0
 PLAIN_WIDTH = 110
@@ -82,9 +83,8 @@ def _sandbox(console: Console) -> tuple[str, str]:
 
 async def soak(crowds: Sequence[Crowd], seconds: float, tally: Tally, console: Console) -> dict[str, list[Line]]:
     made = [crowd.subject for crowd in crowds]
-    warm_s = min(max(seconds * WARM_SHARE, WARM_AT_LEAST_S), WARM_AT_MOST_S)
-    console.print(f"warming {len(made)} servers, {crowds[0].size} sessions each, for {warm_s:.0f} s")
-    await _loaded(crowds, lambda: asyncio.sleep(warm_s))
+    console.print(f"warming {len(made)} servers: {crowds[0].size} sessions each, {WARM_EPISODES} episodes a session")
+    await _loaded(crowds, lambda: _warm(crowds, tally))
     before = [await _settled(subject, tally) for subject in made]
     console.print(f"loading them for {seconds:.0f} s")
     samples: list[list[Holding]] = [[] for _ in made]
@@ -111,6 +111,14 @@ async def _loaded(crowds: Sequence[Crowd], meanwhile: Callable[[], Awaitable[Non
         for task in (working, *playing):
             task.cancel()
         await asyncio.gather(working, *playing, return_exceptions=True)
+
+
+async def _warm(crowds: Sequence[Crowd], tally: Tally) -> None:
+    deadline = time.monotonic() + WARM_AT_MOST_S
+    while time.monotonic() < deadline:
+        await asyncio.sleep(1.0)
+        if all(tally.ended[crowd.subject.name] >= WARM_EPISODES * crowd.size for crowd in crowds):
+            return
 
 
 async def _sampled(made: Sequence[Subject], samples: Sequence[list[Holding]], seconds: float, tally: Tally) -> None:

@@ -148,10 +148,11 @@ class SharedSessions(Sessions):
         limits = self.limits
         said = (session.id, limits.max_sessions, limits.sessions_per_token, LOCK_MS, self.replica)
         deadline = asyncio.get_running_loop().time() + limits.queue_timeout_s
+        # Known from now on: whoever is cancelled while the answer is on its way may have the place already.
+        self._reserved[session.id] = (of_owner.encode(), caller[0] if caller else "")
         while True:
             answer, *rest = await self.line.run(scripts.RESERVE, (live, of_owner, *caller), *said)
             if answer == 1:
-                self._reserved[session.id] = (of_owner.encode(), caller[0] if caller else "")
                 return
             if answer == 2:
                 raise _Known(rest[0].decode())

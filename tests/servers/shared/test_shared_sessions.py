@@ -182,3 +182,16 @@ async def test_another_owners_and_forged_handles(redis_server: RedisServer) -> N
         assert (await refused(two.find(first.handle, served(), "bob"))).code is Code.SESSION_LOST
         assert (await refused(two.find(first.id + ".0123", served(), "ann"))).code is Code.SESSION_LOST
         assert (await call(await two.find(first.handle, served(), "ann"), "read")).code is Code.OK
+
+
+async def test_a_seed_given_up_at_any_moment_keeps_no_place(redis_server: RedisServer) -> None:
+    """Also while its reservation is on its way: the store has it then, and this replica does not know."""
+    async with replicas(redis_server, 1, max_sessions=1, queue_timeout_s=1.0) as (one,):
+        for turns in range(12):
+            seeding = asyncio.create_task(one.seed(served(), SeedRequest(row=ROW, caller_id="a")))
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            seeding.cancel()
+            if (await asyncio.gather(seeding, return_exceptions=True))[0].__class__ is asyncio.CancelledError:
+                assert await one.line.ask(("ZCARD", shared.PREFIX + "live"), 1.0) == 0, f"after {turns} turns"
+                assert not one._reserved

@@ -19,7 +19,7 @@ Grader = Callable[[Transcript], Any]
 McpServer = str | Sequence[str]
 Combine = Literal["last", "sum", "max"]
 #: How the rewards of an episode's steps, of which there are some, become one.
-COMBINED: Mapping[Combine, Callable[[Sequence[float]], float]] = {
+COMBINED: Mapping[str, Callable[[Sequence[float]], float]] = {
     "last": lambda rewards: rewards[-1],
     "sum": fsum,
     "max": max,

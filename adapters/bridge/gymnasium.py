@@ -82,7 +82,7 @@ class Hosted(Environment):
     def reset(self, row: Row) -> str:
         import gymnasium
 
-        mode = {"render_mode": "ansi"} if _draws_text(self.target) else {}
+        mode: dict[str, Any] = {"render_mode": "ansi"} if _draws_text(self.target) else {}
         self._env = gymnasium.make(self.target, **(mode | self._settings))
         seed = row.data.get("seed", self.seed)
         observation, _ = self._env.reset(seed=seed)

@@ -29,7 +29,9 @@ ON_ERROR = ("fail", "tell")
 def environment(target: str) -> type[Environment]:
     """The environment of a class. Raises `DefinitionError`."""
     try:
-        from openenv.core.env_server.interfaces import Environment as Theirs
+        from openenv.core.env_server.interfaces import (  # pyright: ignore[reportMissingImports]
+            Environment as Theirs,
+        )
     except ImportError:
         raise DefinitionError("--from openenv-class needs the extra: pip install 'gymwire[openenv]'") from None
     found = load_function(target)
@@ -112,7 +114,9 @@ class HostedOpenEnv(Environment):
 
 async def _either(env: Any, name: str, *arguments: Any, **named: Any) -> Any:
     """Call the async form of a method where the class has one of its own, else the plain one in a thread."""
-    from openenv.core.env_server.interfaces import Environment as Theirs
+    from openenv.core.env_server.interfaces import (  # pyright: ignore[reportMissingImports]
+        Environment as Theirs,
+    )
 
     if getattr(type(env), f"{name}_async") is not getattr(Theirs, f"{name}_async"):
         return await getattr(env, f"{name}_async")(*arguments, **named)

@@ -16,8 +16,6 @@ from gymwire.servers.policies import Call
 from tests.compose.project import Project
 
 REMOTE = ("nemo-gym", "openenv", "mcp")
-#: Wires whose sessions a replica can take over from another: an OpenEnv session is its socket, and ends with it.
-MOVING = ("nemo-gym", "mcp")
 
 
 def through(project: Project, name: str, wire: str) -> Connection:

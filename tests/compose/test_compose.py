@@ -79,20 +79,20 @@ async def test_a_session_that_cannot_move_stays_with_its_replica(three: Project,
 async def test_no_session_is_lost_with_a_replica_that_is_killed(three: Project) -> None:
     victim = three.containers("envs")[0]
     kill = ["kill", "--signal", "KILL", victim]
-    kept = await playing.interrupted(three, "counter", playing.MOVING, SESSIONS, lambda: three.docker(*kill))
-    assert kept == await playing.undisturbed(three, "counter", playing.MOVING, SESSIONS)
+    kept = await playing.interrupted(three, "counter", playing.REMOTE, SESSIONS, lambda: three.docker(*kill))
+    assert kept == await playing.undisturbed(three, "counter", playing.REMOTE, SESSIONS)
 
 
 async def test_no_session_is_lost_while_redis_restarts(three: Project) -> None:
     restart = ["restart", "redis"]
-    kept = await playing.interrupted(three, "counter", playing.MOVING, SESSIONS, lambda: three.compose(*restart))
-    assert kept == await playing.undisturbed(three, "counter", playing.MOVING, SESSIONS)
+    kept = await playing.interrupted(three, "counter", playing.REMOTE, SESSIONS, lambda: three.compose(*restart))
+    assert kept == await playing.undisturbed(three, "counter", playing.REMOTE, SESSIONS)
 
 
 async def test_no_session_is_lost_while_the_replicas_are_replaced(three: Project) -> None:
     before = three.containers("envs")
-    kept = await playing.interrupted(three, "counter", playing.MOVING, SESSIONS, lambda: three.run(["./roll.sh"], 300))
-    assert kept == await playing.undisturbed(three, "counter", playing.MOVING, SESSIONS)
+    kept = await playing.interrupted(three, "counter", playing.REMOTE, SESSIONS, lambda: three.run(["./roll.sh"], 300))
+    assert kept == await playing.undisturbed(three, "counter", playing.REMOTE, SESSIONS)
     after = three.containers("envs")
     assert len(after) == len(before) and not set(before) & set(after)
 

@@ -72,6 +72,7 @@ class Host(Protocol):
     """What a session needs from the process it lives in (`sessions.Sessions`)."""
 
     threads: running.Threads
+
     @property
     def tracing(self) -> Tracing | None: ...
 

@@ -156,7 +156,7 @@ class App:
         app = FastAPI(title="gymwire", version=package_version(), lifespan=self._lifespan)
         for path in ("/health", "/healthz", "/livez"):
             app.add_api_route(path, self._health, include_in_schema=path == "/health", summary="Liveness")
-        app.add_api_route("/readyz", self._ready, summary="Whether seeds are taken: 503 while the server drains")
+        app.add_api_route("/readyz", self._ready, summary="Whether seeds are taken: 404 while the server drains")
         app.add_api_route("/metrics", self._metrics, response_class=_PlainText, summary="Prometheus figures")
         app.add_api_route("/environments", self._environments, summary="What is served here, and its limits")
         app.add_exception_handler(404, _not_found)
@@ -199,8 +199,12 @@ class App:
         return {"status": "ok"}
 
     async def _ready(self, response: Response) -> Json:
-        """For gateways: a server that drains still answers its calls, but wants no session more."""
-        response.status_code = 503 if self.sessions.draining else 200
+        """For gateways: a server that drains still answers its calls, but wants no session more.
+
+        404 is what HAProxy takes for that (`disable-on-404`); after a 503 it would cut the calls in flight. To
+        Kubernetes and others each says the same.
+        """
+        response.status_code = 404 if self.sessions.draining else 200
         return {"status": "draining" if self.sessions.draining else "ok"}
 
     async def _metrics(self) -> Response:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 
 from gymwire.servers import Environment, Row, Transcript, tool
@@ -25,6 +26,12 @@ class Pinned(Environment):
         """Add a number."""
         self.total += n
         return "added"
+
+    @tool
+    async def linger(self, seconds: float) -> str:
+        """Answer late."""
+        await asyncio.sleep(seconds)
+        return "answered"
 
     @tool
     def read(self) -> str:

@@ -19,7 +19,7 @@ from gymwire.adapters import Connection, connect
 from gymwire.servers.gateway import RULES, config
 from prometheus_client.parser import text_string_to_metric_families
 
-from tests.serving import ROOT, Running, serving
+from tests.serving import ROOT, Running, free_port, serving
 
 WIRES = ("nemo-gym", "openenv", "mcp")
 PINNED = "tests.pinned:Pinned"
@@ -48,6 +48,15 @@ def until(condition: Callable[[], object], limit_s: float = 30.0) -> None:
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.05)
+
+
+def ready(port: int) -> bool:
+    """Whether a server behind a gateway answers there."""
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/readyz"):
+            return True
+    except OSError:
+        return False
 
 
 def metrics(url: str) -> dict[tuple[str, ...], float]:
@@ -172,6 +181,27 @@ def test_a_port_that_is_taken_is_said(crew: Running) -> None:
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 1
     assert "cannot be had" in done.stderr
+
+
+async def test_a_gateway_does_not_cut_the_calls_of_a_server_that_drains(tmp_path: Path) -> None:
+    """HAProxy sees within 2 s that the server is no longer ready; the call is answered after 5."""
+    installed("haproxy")
+    port = free_port()
+    with serving(tmp_path / "log", PINNED) as running:
+        file = tmp_path / "haproxy.cfg"
+        file.write_text(config(f"127.0.0.1:{port}", {"a": running.url.removeprefix("http://")}))
+        gateway = subprocess.Popen(["haproxy", "-db", "-q", "-f", str(file)])
+        try:
+            until(lambda: ready(port))
+            async with connect(f"http://127.0.0.1:{port}", wire="nemo-gym", patience_s=30.0) as connection:
+                session = await connection.session(split="eval", index=0)
+                call = asyncio.ensure_future(session.call("linger", {"seconds": 5.0}))
+                await asyncio.sleep(0.5)
+                running.process.terminate()
+                assert (await call).text == "answered"
+        finally:
+            gateway.kill()
+            gateway.wait()
 
 
 def test_compose_has_the_gateways_rules() -> None:

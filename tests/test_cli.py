@@ -101,6 +101,10 @@ def test_a_host_that_others_reach_needs_a_token() -> None:
     assert "--token-file" in refused("serve", "counter", "--host", "0.0.0.0", "--port", "0")
 
 
+def test_one_process_alone_speaks_over_standard_input() -> None:
+    assert "leave out --workers" in refused("serve", "counter", "--stdio", "--workers", "2")
+
+
 @pytest.mark.parametrize(
     ("setting", "said"), [("speed=3", "takes no setting 'speed'"), ("speed", "'speed' is no --set key=value")]
 )

@@ -137,7 +137,9 @@ def serve(
     )
     patience_s = _positive(body_timeout, "--body-timeout")
     connections = ConnectionLimits(max_connections, min(patience_s, ConnectionLimits().head_s), patience_s)
-    if workers > 1 and place is None and not stdio:
+    if stdio and workers > 1:
+        stop("--stdio is one process; leave out --workers")
+    if workers > 1 and place is None:
         _guard(host, token_file, allow_host, insecure)
         _lead(workers, host, port, store, served, limits)
         return

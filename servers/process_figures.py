@@ -15,16 +15,14 @@ from prometheus_client import PROCESS_COLLECTOR
 from prometheus_client.core import GaugeMetricFamily, Metric
 
 from .figures import Bounded, Figures, text_of
+from .sandbox import watching
 from .sandbox.jobs import SandboxUnavailable, Verdict
+from .sandbox.watching import ABANDONED, LOST, RECYCLED, Watcher
 from .version import package_version
 
 PROCESS = Figures()
 #: Graders of one process that are told apart: only its settings name them, never a row.
 MAX_GRADERS = 100
-#: In place of a verdict, for a job whose caller left.
-ABANDONED = "abandoned"
-#: Why a slot is replaced: it broke, or it has served for long.
-LOST, RECYCLED = "lost", "recycled"
 
 
 def process_text() -> bytes:
@@ -67,7 +65,7 @@ PROCESS.live(_process)
 # ---- the sandbox
 
 
-class SandboxFigures:
+class SandboxFigures(Watcher):
     """What the pools of this process count. A pool is watched for as long as it lives."""
 
     def __init__(self, figures: Figures) -> None:
@@ -91,8 +89,13 @@ class SandboxFigures:
         self._pools: WeakSet[Any] = WeakSet()
         figures.live(self._slots)
 
+    def waited(self, seconds: float) -> None:
+        self.queue_seconds.observe(seconds)
+
+    def replaced_slot(self, why: str) -> None:
+        self.replaced.labels(why).inc()
+
     def ended(self, verdict: str, started: float) -> None:
-        """A job has left its slot; `started` is of `time.perf_counter`."""
         self.jobs.labels(verdict).inc()
         self.job_seconds.observe(time.perf_counter() - started)
 
@@ -122,7 +125,7 @@ class SandboxFigures:
         yield GaugeMetricFamily("gymwire_sandbox_jobs_queued", "Jobs that wait for a slot.", value=waiting)
 
 
-SANDBOX = SandboxFigures(PROCESS)
+SANDBOX = watching.watcher = SandboxFigures(PROCESS)
 
 
 # ---- graders

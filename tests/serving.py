@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-START_TIMEOUT_S = 30.0
+START_TIMEOUT_S = 60.0
 STOP_TIMEOUT_S = 30.0
 #: Never a proxy between a test and its server.
 _open = urllib.request.build_opener(urllib.request.ProxyHandler({})).open

@@ -1,7 +1,8 @@
 """`--from reasoning-gym FAMILY[,FAMILY…]`: the procedural tasks of reasoning-gym, scored by its own scorers.
 
-`all` stands for every family. A row is a family and a seed; `--set config='{"min_terms": 2}'` configures the families
-that know these fields. The policy answers in its last message, between <answer> and </answer>. There are no tools.
+`all` stands for every family. A row is a family and a seed; `--set size=4096` serves so many, and a quarter of them for
+eval; `--set config='{"min_terms": 2}'` configures the families that know these fields. The policy answers in its last
+message, between <answer> and </answer>. There are no tools.
 
 Scorers parse what a policy wrote, some with a computer algebra system: they run in a process that is killed past its
 limit. There the expected answer is scored as well: where that fails too, the fault is ours, else it is the policy's.
@@ -22,7 +23,9 @@ from ...servers.policies import Script
 from ...servers.types import FailureKind, Json, Row, RowError, Transcript
 from .lines import LineProcess, Silent
 
-SIZES = {"train": 512, "eval": 128}
+SIZE = 512
+#: Of the training rows, for eval.
+EVAL_SHARE = 4
 SYSTEM = "Solve the task. Write your final answer, and nothing else, between <answer> and </answer>."
 SCORER = f"{__package__}.reasoning_gym_scorer"
 #: Seconds that one scoring may take, and that the process may take to start.
@@ -52,12 +55,12 @@ def environment(target: str) -> type[Environment]:
 class Reasoning(Environment):
     """Base of what `environment` makes."""
 
-    splits = tuple(SIZES)
+    splits = ("train", "eval")
     families: ClassVar[tuple[str, ...]] = ()
     scorer: ClassVar[Scorer]
 
-    def __init__(self, config: Json | None = None) -> None:
-        """config: fields of the families' configurations."""
+    def __init__(self, size: int = SIZE, config: Json | None = None) -> None:
+        """size: how many training rows there are. config: fields of the families' configurations."""
         self._config = config or {}
 
     @classmethod
@@ -69,11 +72,13 @@ class Reasoning(Environment):
         await cls.scorer.close()
 
     @classmethod
-    def rows(cls, split: str, count: int | None, seed: int, config: Json | None = None) -> Iterator[Row]:
+    def rows(
+        cls, split: str, count: int | None, seed: int, size: int = SIZE, config: Json | None = None
+    ) -> Iterator[Row]:
         """Train draws even seeds and eval odd ones, so no task is in both."""
         rng = Random(f"{split}:{seed}")
-        size = SIZES[split] if count is None else count
-        for index in range(size):
+        own = size if split == "train" else max(1, size // EVAL_SHARE)
+        for index in range(own if count is None else count):
             family = cls.families[index % len(cls.families)]
             drawn = 2 * rng.randrange(1 << 28) + (split != "train")
             question = entry(family, drawn, config or {})["question"]

@@ -15,12 +15,13 @@ from collections.abc import AsyncIterator, Coroutine, Iterable
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
-from ..process_figures import ABANDONED, LOST, RECYCLED, SANDBOX
+from . import watching
 from .frames import check
 from .jobs import Job, Result, SandboxUnavailable, Talk
 from .line import Line, WorkerLost
 from .slots import Launcher
 from .talking import LineTalk
+from .watching import ABANDONED, LOST, RECYCLED
 
 logger = logging.getLogger("gymwire.sandbox")
 SWEEP_S = 1.0
@@ -48,7 +49,7 @@ class Pool:
         self._ending: set[asyncio.Task[None]] = set()  # workers that are killed: not even `close` interrupts that
         self._wanted = asyncio.Event()  # somebody waits, and no worker is there
         self.closed = False
-        SANDBOX.watch(self)
+        watching.watcher.watch(self)
 
     @property
     def waiting(self) -> int:
@@ -83,7 +84,7 @@ class Pool:
     async def run(self, job: Job) -> Result:
         """Raises `SandboxUnavailable`, and `JobRefused` for a job that no slot can run."""
         check(job, self.launcher.ceiling)
-        with SANDBOX.counting_unavailable():
+        with watching.watcher.counting_unavailable():
             return await self._run(job)
 
     async def _run(self, job: Job) -> Result:
@@ -99,10 +100,10 @@ class Pool:
                 continue
             except BaseException:  # the caller leaves: the job ends, and its slot is free again
                 self._spawn(self._abandon(line))
-                SANDBOX.ended(ABANDONED, started)
+                watching.watcher.ended(ABANDONED, started)
                 raise
             self._give(line)
-            SANDBOX.ended(result.verdict, started)
+            watching.watcher.ended(result.verdict, started)
             return result
         raise SandboxUnavailable(f"the sandbox lost its worker twice while the job ran: {lost}")
 
@@ -110,7 +111,7 @@ class Pool:
     async def talk(self, job: Job) -> AsyncIterator[Talk]:
         """Raises `SandboxUnavailable`, and `JobRefused`; a conversation is not begun again where its slot breaks."""
         check(job, self.launcher.ceiling)
-        with SANDBOX.counting_unavailable():
+        with watching.watcher.counting_unavailable():
             line = await self._take()
             talk, started = LineTalk(line, job), time.perf_counter()
             try:
@@ -123,7 +124,7 @@ class Pool:
         if talk.lost:
             self._lose(line, str(talk.lost))
             return
-        SANDBOX.ended(talk.verdict or ABANDONED, started)
+        watching.watcher.ended(talk.verdict or ABANDONED, started)
         if talk.ended:
             self._give(line)
         else:
@@ -134,7 +135,7 @@ class Pool:
     async def _take(self, *, first: bool = False) -> Line:
         started = time.perf_counter()
         line = await self._free(first)
-        SANDBOX.queue_seconds.observe(time.perf_counter() - started)
+        watching.watcher.waited(time.perf_counter() - started)
         return line
 
     async def _free(self, first: bool) -> Line:
@@ -205,7 +206,7 @@ class Pool:
         if line not in self.lines:
             return
         logger.warning("%s is replaced after %d jobs: %s", line.slot.name, line.jobs, reason)
-        SANDBOX.replaced.labels(LOST).inc()
+        watching.watcher.replaced_slot(LOST)
         self._end(line)
         if not line.replacing:
             self._spawn(self._revive())
@@ -239,7 +240,7 @@ class Pool:
         """The replacement is ready before the old worker leaves."""
         await self._revive()
         line.retiring = True
-        SANDBOX.replaced.labels(RECYCLED).inc()
+        watching.watcher.replaced_slot(RECYCLED)
         if line in self.idle:
             self.idle.remove(line)
             self._give(line)

@@ -153,7 +153,7 @@ def families() -> type[Environment]:
 @pytest.fixture(scope="module")
 def tasks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     log = tmp_path_factory.mktemp("reasoning") / "log"
-    with serving(log, "all", "--from", "reasoning-gym", command="bridge") as running:
+    with serving(log, "all", "--from", "reasoning-gym", "--set", "size=8", command="bridge") as running:
         yield running
 
 

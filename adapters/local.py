@@ -9,8 +9,9 @@ from typing import Any, Self
 from ..servers.answers import Code, Refused
 from ..servers.catalog import Served, find
 from ..servers.environment import DefinitionError, Environment
+from ..servers.seeding import SeedRequest
 from ..servers.session import Session as Episode
-from ..servers.sessions import SeedRequest, Sessions
+from ..servers.sessions import Sessions
 from ..servers.types import Ending, FailureKind, Message, Outcome, Stage, ToolResult
 from .backend import Backend
 from .endpoint import EnvironmentInfo

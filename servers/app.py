@@ -199,21 +199,16 @@ class App:
         return {"status": "ok"}
 
     async def _ready(self, response: Response) -> Json:
-        """For gateways: a server that drains still answers its calls, but wants no session more.
-
-        404 is what HAProxy takes for that (`disable-on-404`); after a 503 it would cut the calls in flight. To
-        Kubernetes and others each says the same.
-        """
-        response.status_code = 404 if self.sessions.draining else 200
-        return {"status": "draining" if self.sessions.draining else "ok"}
+        response.status_code, said = self.sessions.readiness
+        return {"status": said}
 
     async def _metrics(self) -> Response:
         """Of all workers where this is one of several; of this one alone where its parent does not answer."""
-        text = await self._own_figures()
+        text = None
         if self._place is not None:
             with suppress(OSError):
                 text = await ask(self._place.all_figures)
-        return Response(text, media_type=CONTENT_TYPE)
+        return Response(await self._own_figures() if text is None else text, media_type=CONTENT_TYPE)
 
     async def _own_figures(self) -> bytes:
         return self.sessions.metrics.text()

@@ -10,7 +10,7 @@ from __future__ import annotations
 import copy
 import inspect
 import re
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import inf
@@ -266,8 +266,8 @@ def may_be_called(name: str) -> bool:
     return name not in RESERVED_NAMES and TOOL_NAME.fullmatch(name) is not None
 
 
-def passed_on(tool: Tool, function: Callable[[Any, bytes], Awaitable[Any]]) -> ToolSpec:
-    """A tool as somebody else describes and checks it. `function(environment, arguments)` is async, and gets the
+def passed_on(tool: Tool, function: Callable[[Any, bytes], Any]) -> ToolSpec:
+    """A tool as somebody else describes and checks it. `function(environment, arguments)`, async or not, gets the
     arguments as the JSON text of an object. Raises `DefinitionError` for a name that no tool may have."""
     if not may_be_called(tool.name):
         raise DefinitionError(f"a tool may not be called {tool.name!r}; offer it under another name")
@@ -277,7 +277,7 @@ def passed_on(tool: Tool, function: Callable[[Any, bytes], Awaitable[Any]]) -> T
         check=check,
         function=function,
         bound=True,
-        is_async=True,
+        is_async=inspect.iscoroutinefunction(function),
         ends=False,
         timeout_blame="session",
         timeout_s=None,

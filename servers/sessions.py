@@ -7,16 +7,12 @@ queue when the slots are taken; a verified, failed, expired or closed session ha
 from __future__ import annotations
 
 import asyncio
-import hashlib
-import json
 import logging
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn
-
-import orjson
 
 from . import running
 from .answers import Code, Refused, gone
@@ -24,15 +20,16 @@ from .catalog import Served
 from .closing import close_soon, closing_done
 from .context import working_for
 from .environment import Environment
-from .failures import FailureLog, assign, one_line
+from .failures import FailureLog, assign
 from .metrics import FAILED, Metrics
 from .queueing import PerOwner, QueueTimeout, Slots
 from .results import clean_text
 from .rows import RowsBroken
 from .running import Threads
-from .session import LIVE, MAX_ID_CHARACTERS, NO_ROW, Session
+from .seeding import SeedRequest, caller_key, fingerprint, task_of
+from .session import LIVE, NO_ROW, Session
 from .store import CallerKey, MemoryStore, Remembered, Signer
-from .types import Failure, FailureKind, Json, Row, RowError, SessionState, Stage
+from .types import Failure, FailureKind, RowError, SessionState, Stage
 
 if TYPE_CHECKING:
     from .tracing import Tracing
@@ -56,24 +53,6 @@ class Limits:
     queue_timeout_s: float = 45.0
     lifetime_s: float = 3600.0
     sessions_per_token: int = 0  # 0: as many as there are
-
-
-@dataclass(frozen=True, slots=True)
-class SeedRequest:
-    """What a client asked for: a whole row, or `split` and `index` (default the first row), or a choice by `seed`,
-    in the split that is named, else in the first."""
-
-    row: Row | None = None
-    split: str | None = None
-    index: int | None = None
-    seed: int | None = None
-    caller_id: str | None = None
-    #: What the caller names the episode in its own logs, where that is another name than `caller_id`.
-    episode_id: str = ""
-
-    def named(self) -> str:
-        """The episode's name in logs and traces, or empty."""
-        return one_line(self.episode_id or self.caller_id or "")
 
 
 class Sessions:
@@ -353,6 +332,15 @@ class Sessions:
     def draining(self) -> bool:
         return self._draining
 
+    @property
+    def readiness(self) -> tuple[int, str]:
+        """For gateways, as an HTTP status and a word: who drains answers its calls, and wants no session more.
+
+        404 is what HAProxy takes for that (`disable-on-404`); after a 503 it would cut the calls in flight. To
+        Kubernetes and others each says the same.
+        """
+        return (404, "draining") if self._draining else (200, "ok")
+
     def stop_seeding(self) -> None:
         """Refuse seeds from now on, those in the queue too. Safe in a signal handler of the loop's thread."""
         self._draining = True
@@ -404,56 +392,5 @@ class Sessions:
             self._forget(next(iter(self._ended.values())), Code.SESSION_EXPIRED)
 
 
-def caller_key(served: Served, owner: str, caller_id: str) -> CallerKey:
-    """Where a session of the caller's own naming is kept. Raises `Refused` for an endless name."""
-    if len(caller_id) > MAX_ID_CHARACTERS:
-        raise Refused(Code.INVALID_REQUEST, f"A session id has at most {MAX_ID_CHARACTERS} characters.")
-    return served.name, owner, caller_id
-
-
 def draining() -> Refused:
     return Refused(Code.DRAINING, "This server is shutting down.", retry_after_s=RETRY_AFTER_S)
-
-
-def task_of(served: Served, request: SeedRequest) -> tuple[Row, Any]:
-    """The row that is asked for, and its checked data. Raises `RowError`.
-
-    The data is the session's own: what its environment writes there must not reach the next session of the row.
-    """
-    row = choose_row(served, request)
-    try:
-        row = replace(row, data=copied(dict(row.data)))
-    except RecursionError:
-        raise RowError("the row's data is nested too deeply") from None
-    return row, served.check_data(row)
-
-
-def choose_row(served: Served, request: SeedRequest) -> Row:
-    """The row that a request brings or means. Raises `RowError`."""
-    if request.row is not None:
-        place = request.row.place()
-        return request.row if place is None else served.rows.get(*place)
-    if request.index is None and (request.split is None or request.seed is not None):
-        return served.rows.choose(request.seed, request.split)
-    split = request.split if request.split is not None else next(iter(served.rows.splits), "")
-    return served.rows.get(split, request.index or 0)
-
-
-def copied(value: Any) -> Any:
-    """JSON values, copied as deep as they go."""
-    if isinstance(value, dict):
-        return {key: copied(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [copied(item) for item in value]
-    return value
-
-
-def fingerprint(request: SeedRequest) -> bytes:
-    """Tells two seeds of one caller-chosen id apart."""
-    row = None if request.row is None else request.row.to_json()
-    asked: list[Json | str | int | None] = [row, request.split, request.index, request.seed]
-    try:
-        text = orjson.dumps(asked, default=repr, option=orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS)
-    except TypeError:  # an integer beyond 64 bits, a lone surrogate
-        text = json.dumps(asked, default=repr, sort_keys=True).encode()
-    return hashlib.blake2b(text, digest_size=16).digest()

@@ -9,6 +9,17 @@ import pytest
 
 FOLDER = Path(__file__).parents[2] / "shared" / "rows"
 
+FILES = (
+    "code_gen",
+    "example_mcp_weather",
+    "example_multi_step",
+    "example_session_state_mgmt",
+    "example_tool_call_multireward",
+    "mcqa",
+    "single_step_tool_use_with_argument_comparison",
+    "workplace_assistant",
+)
+
 
 def row_file(name: str) -> Path:
     """The file, or a skip with the reason; a failure where REQUIRE_ROWS=1."""

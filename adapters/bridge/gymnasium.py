@@ -55,8 +55,8 @@ def environment(target: str) -> type[Environment]:
     return type("Hosted", (Hosted,), body)
 
 
-async def _act(environment: Hosted, arguments: bytes) -> ToolResult:
-    return await asyncio.to_thread(environment.act, json.loads(arguments))
+def _act(environment: Hosted, arguments: bytes) -> ToolResult:
+    return environment.act(json.loads(arguments))
 
 
 class Hosted(Environment):
@@ -67,11 +67,14 @@ class Hosted(Environment):
     tool_timeout_s = 60.0
 
     def __init__(self, reward: str = "sum", **settings: Any) -> None:
-        if reward not in REWARDS:
-            raise ValueError(f"reward is one of {', '.join(REWARDS)}, not {reward!r}")
         self._reward, self._settings = reward, settings
         self._rewards: list[float] = []
         self._env: Any = None
+
+    @classmethod
+    def setup(cls, reward: str = "sum", **settings: Any) -> None:
+        if reward not in REWARDS:
+            raise ValueError(f"reward is one of {', '.join(REWARDS)}, not {reward!r}")
 
     @classmethod
     def rows(cls, split: str, count: int | None, seed: int) -> Iterator[Row]:

@@ -12,6 +12,8 @@ from __future__ import annotations
 import asyncio
 import inspect
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, ClassVar, get_type_hints
 
 from pydantic import BaseModel, ValidationError
@@ -40,14 +42,17 @@ def environment(target: str) -> type[Environment]:
     action = _action(found)
     about = (inspect.getdoc(action) or "Take one step in the environment.").strip()
     tool = Tool("act", about, action_parameters(action.model_json_schema()))
+    is_async = found.step_async is not Theirs.step_async
     body = {
         "__doc__": inspect.getdoc(found),
         "name": snake_case(found.__name__),
         "theirs": found,
         "action": action,
-        "tools": (passed_on(tool, _act),),
+        "tools": (passed_on(tool, _act_async if is_async else _act),),
     }
-    return type("HostedOpenEnv", (HostedOpenEnv,), body)
+    base = HostedAsyncOpenEnv if is_async else HostedOpenEnv
+    made: Any = type(base.__name__, (base,), body)
+    return made
 
 
 def _action(theirs: type[Any]) -> type[BaseModel]:
@@ -61,45 +66,66 @@ def _action(theirs: type[Any]) -> type[BaseModel]:
     )
 
 
-async def _act(environment: HostedOpenEnv, arguments: bytes) -> ToolResult:
-    return await environment.act(arguments)
+def _act(environment: HostedOpenEnv, arguments: bytes) -> ToolResult:
+    action = environment.read(arguments)
+    with environment.blamed():
+        return environment.seen(environment.env.step(action))
+
+
+async def _act_async(environment: HostedOpenEnv, arguments: bytes) -> ToolResult:
+    action = environment.read(arguments)
+    with environment.blamed():
+        return environment.seen(await environment.env.step_async(action))
 
 
 class HostedOpenEnv(Environment):
-    """Base of what `environment` makes."""
+    """Base of what `environment` makes; of a class whose steps block."""
 
     theirs: ClassVar[type[Any]]
     action: ClassVar[type[BaseModel]]
 
     def __init__(self, reward: str = "last", on_error: str = "fail", **settings: Any) -> None:
-        if reward not in COMBINED or on_error not in ON_ERROR:
-            raise ValueError(f"reward is one of {', '.join(COMBINED)}, on_error one of {', '.join(ON_ERROR)}")
         self._combine, self._tell = COMBINED[reward], on_error == "tell"
-        self._env = self.theirs(**settings)
+        self.env = self.theirs(**settings)
         self._rewards: list[float] = []
         self._steps = 0
 
-    async def reset(self, row: Row) -> str | None:
-        asked = accepted(self.theirs.reset, {"seed": self.seed, **row.data})
-        first = await _either(self._env, "reset", **asked)
-        return shown_observation({"observation": first.model_dump(mode="json")}) or None
+    @classmethod
+    def setup(cls, reward: str = "last", on_error: str = "fail", **settings: Any) -> None:
+        if reward not in COMBINED or on_error not in ON_ERROR:
+            raise ValueError(f"reward is one of {', '.join(COMBINED)}, on_error one of {', '.join(ON_ERROR)}")
 
-    async def act(self, arguments: bytes) -> ToolResult:
-        """One step. What does not fit the action is the policy's mistake."""
+    def reset(self, row: Row) -> Any:
+        return self._shown(self.env.reset(**self._asked(row)))
+
+    def _asked(self, row: Row) -> dict[str, Any]:
+        return accepted(self.theirs.reset, {"seed": self.seed, **row.data})
+
+    def _shown(self, observation: BaseModel) -> str | None:
+        return shown_observation({"observation": observation.model_dump(mode="json")}) or None
+
+    def read(self, arguments: bytes) -> BaseModel:
+        """The action that the arguments mean. Raises `ToolError` for what is none."""
         try:
-            action = self.action.model_validate(json.loads(arguments))
+            return self.action.model_validate(json.loads(arguments))
         except ValidationError as error:
             raise ToolError(explain(error)) from None
+
+    @contextmanager
+    def blamed(self) -> Iterator[None]:
+        """Around a step: what it raises is ours, unless `on_error=tell` has the policy read it."""
         self._steps += 1
         try:
-            seen = await _either(self._env, "step", action)
+            yield
         except Exception as error:  # the boundary of somebody's environment
             if self._tell:
                 raise ToolError(f"{type(error).__name__}: {error}") from None
             raise
-        if seen.reward is not None:
-            self._rewards.append(step_reward(seen.reward))
-        return ToolResult(shown_observation({"observation": seen.model_dump(mode="json")}), done=bool(seen.done))
+
+    def seen(self, observation: Any) -> ToolResult:
+        if observation.reward is not None:
+            self._rewards.append(step_reward(observation.reward))
+        return ToolResult(self._shown(observation) or "", done=bool(observation.done))
 
     def verify(self, transcript: Transcript) -> float:
         if self._rewards:
@@ -109,15 +135,11 @@ class HostedOpenEnv(Environment):
         return 0.0
 
     async def close(self) -> None:
-        await asyncio.to_thread(self._env.close)
+        await asyncio.to_thread(self.env.close)
 
 
-async def _either(env: Any, name: str, *arguments: Any, **named: Any) -> Any:
-    """Call the async form of a method where the class has one of its own, else the plain one in a thread."""
-    from openenv.core.env_server.interfaces import (  # pyright: ignore[reportMissingImports]
-        Environment as Theirs,
-    )
+class HostedAsyncOpenEnv(HostedOpenEnv):
+    """Of a class whose steps are coroutines."""
 
-    if getattr(type(env), f"{name}_async") is not getattr(Theirs, f"{name}_async"):
-        return await getattr(env, f"{name}_async")(*arguments, **named)
-    return await asyncio.to_thread(getattr(env, name), *arguments, **named)
+    async def reset(self, row: Row) -> str | None:
+        return self._shown(await self.env.reset_async(**self._asked(row)))

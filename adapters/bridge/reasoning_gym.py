@@ -10,8 +10,11 @@ limit. There the expected answer is scored as well: where that fails too, the fa
 
 from __future__ import annotations
 
+import asyncio
+import os
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from difflib import get_close_matches
 from importlib.util import find_spec
 from random import Random
@@ -29,7 +32,10 @@ EVAL_SHARE = 4
 SYSTEM = "Solve the task. Write your final answer, and nothing else, between <answer> and </answer>."
 SCORER = f"{__package__}.reasoning_gym_scorer"
 #: Seconds that one scoring may take, and that the process may take to start.
-SCORE_S, START_S = 10.0, 60.0
+SCORE_S, START_S = 8.0, 30.0
+#: Of one answer that breaks the scorer, before the expected one is tried in its place.
+ATTEMPTS = 2
+PROCESSES = max(1, min(4, os.cpu_count() or 1))
 #: Families without tasks of their own.
 NO_FAMILY = frozenset({"composite"})
 
@@ -130,18 +136,20 @@ Reasoning.policies = {"oracle": oracle}
 
 
 class Scorer:
-    """Scores answers in a process of its own, one at a time a process; a few of them, started as they are needed."""
+    """Scores answers in processes of its own: a few, each with one answer at a time, started as they are needed."""
 
     def __init__(self) -> None:
         self._free: list[LineProcess] = []
+        self._places = asyncio.Semaphore(PROCESSES)
 
     async def score(self, task: Json) -> float:
         """A finite number. Raises `SessionFailure` where even the expected answer cannot be scored."""
-        try:
-            return await self._asked(task)
-        except (Silent, SessionFailure):
+        async with self._places:
+            for _ in range(ATTEMPTS):  # a process that is killed from outside says nothing of the answer
+                with suppress(Silent, SessionFailure):
+                    return await self._asked(task)
             await self._control(task)
-            return 0.0  # the expected answer is scored: it was this one that broke the scorer
+            return 0.0  # the expected answer is scored: it is this one that breaks the scorer, each time
 
     async def _control(self, task: Json) -> None:
         try:

@@ -24,8 +24,9 @@ from ..bridge.origin import Origin, bridged, explored
 from ..bridge.sources import KINDS, SERVERS, hosted
 from ..foreign import McpOptions, OpenEnvOptions
 from ..session import SessionFailed, WrongRequest
+from . import foreign_options as strangers
+from .foreign_options import STRANGERS
 
-MCP, OPENENV = "MCP origins", "OpenEnv origins"
 #: Options of `gymwire serve` that a bridge has no use for, or gives itself.
 NOT_OURS = ("environments", "tools")
 
@@ -57,37 +58,27 @@ def bridge(
     grader: Annotated[
         str, typer.Option(help="Score episodes here, by a grader's name, file.py:function, or a row's JSON `verifier`.")
     ] = "",
-    state_tool: Annotated[
-        str, typer.Option(help="Called at a seed; its result is the session's handle.", rich_help_panel=MCP)
-    ] = "",
-    state_arg: Annotated[
-        str, typer.Option(help="The argument that carries the handle; hidden from the policy.", rich_help_panel=MCP)
-    ] = "",
-    reward_tool: Annotated[
-        str, typer.Option(help="Called at verify; hidden from the policy.", rich_help_panel=MCP)
-    ] = "",
+    state_tool: strangers.StateTool = "",
+    state_arg: strangers.StateArg = "",
+    reward_tool: strangers.RewardTool = "",
+    reset_field: strangers.ResetField = [],  # noqa: B006
+    reward: strangers.Reward = "last",
     allow: Annotated[
-        list[str], typer.Option(help="A pattern of the tools that the policy gets; repeatable.", rich_help_panel=MCP)
+        list[str],
+        typer.Option(help="MCP: a pattern of the tools that the policy gets; repeatable.", rich_help_panel=STRANGERS),
     ] = ["*"],  # noqa: B006
     media: Annotated[
         Literal["placeholder", "pass"],
-        typer.Option(help="Pictures and sounds: named in the text, or passed on.", rich_help_panel=MCP),
+        typer.Option(help="MCP: pictures and sounds are named in the text, or passed on.", rich_help_panel=STRANGERS),
     ] = "placeholder",
-    reset_field: Annotated[
-        list[str],
-        typer.Option(help="A field of the row's data that the state tool, or OpenEnv's reset, gets; repeatable."),
-    ] = [],  # noqa: B006
     step_tool: Annotated[
-        str, typer.Option(help="The name of the tool that takes an action.", rich_help_panel=OPENENV)
+        str, typer.Option(help="OpenEnv: the name of the tool that takes an action.", rich_help_panel=STRANGERS)
     ] = "act",
-    reward: Annotated[
-        Literal["last", "sum", "max"], typer.Option(help="How steps' rewards become one.", rich_help_panel=OPENENV)
-    ] = "last",
     on_error: Annotated[
         Literal["fail", "tell"],
         typer.Option(
-            help="An exception in the environment: a failed session, or a result for the policy.",
-            rich_help_panel=OPENENV,
+            help="OpenEnv: an exception in the environment is a failed session, or a result for the policy.",
+            rich_help_panel=STRANGERS,
         ),
     ] = "fail",
     **options: Any,

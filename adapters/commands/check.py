@@ -26,9 +26,9 @@ from ..doctor.report import as_json, print_report, write_junit
 from ..doctor.run import CannotExamine, examine, is_well
 from ..foreign import McpOptions
 from ..session import WrongRequest
+from . import foreign_options as strangers
 
 BROKEN_EXIT, INTERRUPTED_EXIT = 1, 130
-MCP = "MCP servers that are not gymwire's"
 
 
 def _names(incomplete: str) -> list[str]:
@@ -66,11 +66,9 @@ def check(
     skip: Annotated[
         list[str], typer.Option(metavar="PROMISE", help="Leave this out; repeatable.", autocompletion=_names)
     ] = [],  # noqa: B006
-    state_tool: Annotated[
-        str, typer.Option(help="Called at a seed; its result is the session's handle.", rich_help_panel=MCP)
-    ] = "",
-    state_arg: Annotated[str, typer.Option(help="The argument that carries the handle.", rich_help_panel=MCP)] = "",
-    reward_tool: Annotated[str, typer.Option(help="Called at verify.", rich_help_panel=MCP)] = "",
+    state_tool: strangers.StateTool = "",
+    state_arg: strangers.StateArg = "",
+    reward_tool: strangers.RewardTool = "",
     as_data: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
     junit: Annotated[Path | None, typer.Option(help="Write the findings as JUnit's XML, too.", metavar="FILE")] = None,
     list_promises: Annotated[bool, typer.Option("--list", help="List the promises, a line each.")] = False,

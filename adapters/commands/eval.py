@@ -31,9 +31,10 @@ from ..evaluation.terminal import Terminal, print_comparison, print_summary
 from ..foreign import McpOptions, OpenEnvOptions
 from ..resolve import WIRES, is_url
 from ..session import WrongRequest
+from . import foreign_options as strangers
 
 MASKED_EXIT, INTERRUPTED_EXIT = 3, 130
-ROWS, ASKING, RESULTS, STRANGERS = "Rows", "How the model is asked", "Results", "Servers that are not gymwire's"
+ROWS, ASKING, RESULTS = "Rows", "How the model is asked", "Results"
 
 
 def eval_(
@@ -201,36 +202,19 @@ def eval_(
     as_json: Annotated[
         bool, typer.Option("--json", help="Print the summary as JSON and nothing else.", rich_help_panel=RESULTS)
     ] = False,
-    reset_field: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="A field of the row that a reset or the state tool gets; repeatable.", rich_help_panel=STRANGERS
-        ),
-    ] = None,
-    reward: Annotated[
-        str,
-        typer.Option(
-            help="OpenEnv: how the rewards of the steps become one: last, sum or max.", rich_help_panel=STRANGERS
-        ),
-    ] = "last",
-    state_tool: Annotated[
-        str,
-        typer.Option(help="MCP: the tool that begins a session; its answer is the handle.", rich_help_panel=STRANGERS),
-    ] = "",
-    state_arg: Annotated[
-        str, typer.Option(help="MCP: the argument that carries the handle.", rich_help_panel=STRANGERS)
-    ] = "",
-    reward_tool: Annotated[
-        str, typer.Option(help="MCP: the tool that scores an episode.", rich_help_panel=STRANGERS)
-    ] = "",
+    reset_field: strangers.ResetField = [],  # noqa: B006
+    reward: strangers.Reward = "last",
+    state_tool: strangers.StateTool = "",
+    state_arg: strangers.StateArg = "",
+    reward_tool: strangers.RewardTool = "",
 ) -> None:
     """Let any OpenAI-compatible model play rows, here or on any server, and say what it earned.
 
     Exit status: 0 when all went well, 1 for --fail-under, 2 for a wrong call or an endpoint that refuses, 3 when too
     many episodes were masked (--max-failed), 130 when it was interrupted.
     """
-    options = McpOptions(state_tool, state_arg, tuple(reset_field or ()), reward_tool)
-    stranger = _strangers(options, OpenEnvOptions(reward=reward, reset_fields=tuple(reset_field or ())))  # type: ignore[arg-type]
+    options = McpOptions(state_tool, state_arg, tuple(reset_field), reward_tool)
+    stranger = _strangers(options, OpenEnvOptions(reward=reward, reset_fields=tuple(reset_field)))
     if tool_parser not in (NATIVE, *PARSERS):
         stop(f"there is no tool parser {tool_parser!r}; there are: {', '.join((NATIVE, *PARSERS))}")
     served = None if is_url(target) else read_served([target], settings or (), [str(rows)] if rows else ())[0]

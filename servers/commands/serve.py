@@ -1,4 +1,4 @@
-"""Serve environments on NeMo Gym, OpenEnv and MCP: one process, one port."""
+"""Serve environments on NeMo Gym, OpenEnv and MCP, all on one port."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def serve(
         typer.Option(help="Processes behind the port; without --store, with a private redis-server.", min=1),
     ] = 1,
 ) -> None:
-    """Serve environments on NeMo Gym, OpenEnv and MCP: one process, one port."""
+    """Serve environments on NeMo Gym, OpenEnv and MCP, all on one port."""
     place = Place.mine()
     if place is not None:
         end_with_parent()

@@ -6,7 +6,7 @@ by its id; a Redis Cluster would spread them, so the store is one Redis (with re
     s:ID    what is known of a session: meta, head, snap (of its environment), version, and who works on it
             (holder, until, fence)       l:ID  its log of calls
     c:…     the id of a caller's own naming: "pending:TOKEN", a session's id, or "" once that is used up
-    g:ID    how a session went           live, live:OWNER, expiry, replicas: sorted sets
+    g:ID    how a session went           live, live:OWNER, expiry: sorted sets
 """
 
 from __future__ import annotations
@@ -201,31 +201,12 @@ return over
 """
 )
 
-#: KEYS replicas live; ARGV id, ttl. Answers how many live, and how many sessions there are.
-BEAT = Script(
-    _NOW
-    + """
-redis.call('ZADD', KEYS[1], now + ARGV[2], ARGV[1])
-redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', now)
-return {redis.call('ZCARD', KEYS[1]), redis.call('ZCARD', KEYS[2])}
-"""
-)
-
 #: KEYS c; ARGV value, milliseconds. A caller's id of a session that its replica keeps, or that is used up.
 CLAIM = Script("redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2]) return 1")
-
-#: KEYS replicas; ARGV id. Whether a replica lives.
-ALIVE = Script(
-    _NOW
-    + """
-local till = redis.call('ZSCORE', KEYS[1], ARGV[1])
-return till and tonumber(till) > now and 1 or 0
-"""
-)
 
 #: KEYS key; ARGV a key of ours. Answers the one that all replicas sign with: the first who asks has brought it.
 SIGNING_KEY = Script("redis.call('SET', KEYS[1], ARGV[1], 'NX') return redis.call('GET', KEYS[1])")
 
 SCRIPTS = (
-    TAKE, COMMIT, CLOSE, RESERVE, UNRESERVE, PUT, RENEW, KEEP_RESERVED, TOUCH, SWEEP, BEAT, CLAIM, ALIVE, SIGNING_KEY
+    TAKE, COMMIT, CLOSE, RESERVE, UNRESERVE, PUT, RENEW, KEEP_RESERVED, TOUCH, SWEEP, CLAIM, SIGNING_KEY
 )  # fmt: skip

@@ -19,8 +19,9 @@ from ..catalog import Served
 from ..context import About, working_for
 from ..environment import DefinitionError, Environment
 from ..metrics import HANDED_OVER
+from ..seeding import SeedRequest, caller_key, fingerprint, task_of
 from ..session import LIVE, Session
-from ..sessions import RETRY_AFTER_S, Limits, SeedRequest, Sessions, caller_key, draining, fingerprint, task_of
+from ..sessions import RETRY_AFTER_S, Limits, Sessions, draining
 from ..store import CallerKey, Signer
 from ..types import Failure, FailureKind, Stage
 from . import scripts
@@ -288,7 +289,7 @@ class SharedSessions(Sessions):
             await asyncio.sleep(BEAT_S)
 
     async def _keep(self) -> None:
-        """Renew what this replica works on, say that it lives, end what is over its limits, write what must fail."""
+        """Renew what this replica works on, end what is over its limits, write what must fail."""
         fences, reserved = dict(self._fences), dict(self._reserved)
         names = {name: self.replica for _, name in reserved.values() if name}
         if fences or names:
@@ -300,9 +301,6 @@ class SharedSessions(Sessions):
         if open_sockets := [copy.id for copy in self._copies.values() if copy.sockets and copy.state in LIVE]:
             idle_ms = int(self.limits.idle_timeout_s * 1000)
             await self.line.run(scripts.TOUCH, (PREFIX + "expiry",), idle_ms, *open_sockets, patience_s=BEAT_S)
-        await self.line.run(
-            scripts.BEAT, (PREFIX + "replicas", PREFIX + "live"), self.replica, 6_000, patience_s=BEAT_S
-        )
         await self.sweep_store()
         self._drop_idle()
         for handle in list(self.doomed):

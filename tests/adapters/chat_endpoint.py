@@ -7,15 +7,15 @@ import socket
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from threading import Thread
 from typing import Any
 
-import uvicorn
 from gymwire.servers.types import Json
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
+
+from tests.endpoint_thread import in_thread
 
 PIECE = 7
 
@@ -121,11 +121,5 @@ def chat_endpoint(script: Script) -> Iterator[ChatEndpoint]:
     """The endpoint on a free port, run by uvicorn in a thread."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
         endpoint = ChatEndpoint(script, listening.getsockname()[1])
-        server = uvicorn.Server(uvicorn.Config(endpoint.app, log_level="critical", lifespan="off"))
-        thread = Thread(target=server.run, kwargs={"sockets": [listening]}, name="chat-endpoint")
-        thread.start()
-        try:
+        with in_thread(listening, endpoint.app):
             yield endpoint
-        finally:
-            server.should_exit = True
-            thread.join()

@@ -3,51 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-import subprocess
 import sys
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import aiohttp
 import pytest
 from gymwire.adapters import McpOptions, SessionFailed, WrongRequest, connect
 from gymwire.adapters.foreign_mcp import read_handle, read_reward, without_mentions
 from gymwire.servers import Ending, Row, Transcript
 
-from tests.serving import free_port
-
 SHOP = [sys.executable, str(Path(__file__).with_name("strange_shop.py"))]
 STATE = McpOptions(state_tool="open_shop", state_arg="session_id", reset_fields=("level",), reward_tool="grade")
 ROW = Row.of("Buy.", level=7, secret="x")
-
-
-@pytest.fixture(scope="module")
-def shop_url() -> Iterator[str]:
-    port = free_port()
-    process = subprocess.Popen([*SHOP, str(port)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    try:
-        yield f"http://127.0.0.1:{port}/mcp"
-    finally:
-        process.terminate()
-        process.wait(10)
-
-
-async def reachable(url: str) -> str:
-    async with aiohttp.ClientSession() as http:
-        for _ in range(200):
-            try:
-                async with http.get(url):
-                    return url
-            except aiohttp.ClientError:
-                await asyncio.sleep(0.05)
-    raise AssertionError("the strange shop does not open")
-
-
-@pytest.fixture
-async def shop(shop_url: str) -> str:
-    return await reachable(shop_url)
 
 
 @pytest.mark.parametrize("over", ["http", "stdio"])

@@ -26,7 +26,8 @@ from gymwire.servers.auth import LOOPBACK, Guard
 from gymwire.servers.catalog import Served
 from gymwire.servers.faces.mcp.sdk import server_of
 from gymwire.servers.faces.mcp.tools import McpTools
-from gymwire.servers.sessions import Limits, SeedRequest, Sessions
+from gymwire.servers.seeding import SeedRequest
+from gymwire.servers.sessions import Limits, Sessions
 from pydantic import Field
 from starlette.types import ASGIApp, Receive, Scope, Send
 

@@ -11,7 +11,8 @@ from gymwire.servers import Environment, Row, ToolResult
 from gymwire.servers.catalog import Served
 from gymwire.servers.policies import Call
 from gymwire.servers.rows import generated_rows, row_line
-from gymwire.servers.sessions import SeedRequest, Sessions
+from gymwire.servers.seeding import SeedRequest
+from gymwire.servers.sessions import Sessions
 from gymwire.servers.types import Json, Message, Outcome
 
 POLICIES = ("oracle", "rule")

@@ -11,10 +11,8 @@ import socket
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import count
-from threading import Thread
 from typing import Any
 
-import uvicorn
 from gymwire.servers.policies import Call
 from gymwire.servers.types import Json, text_of
 from starlette.applications import Starlette
@@ -22,6 +20,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
+from tests.endpoint_thread import in_thread
 from tests.peers.parts import Part
 
 CREATED = 1_750_000_000
@@ -142,11 +141,5 @@ def scripted_model(parts: Iterable[Part]) -> Iterator[ScriptedModel]:
     """The endpoint on a free port, run by uvicorn in a thread."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
         model = ScriptedModel(parts, listening.getsockname()[1])
-        server = uvicorn.Server(uvicorn.Config(model.app, log_level="warning", lifespan="off"))
-        thread = Thread(target=server.run, kwargs={"sockets": [listening]}, name="scripted-model")
-        thread.start()
-        try:
+        with in_thread(listening, model.app):
             yield model
-        finally:
-            server.should_exit = True
-            thread.join()

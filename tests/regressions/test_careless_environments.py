@@ -15,7 +15,8 @@ from gymwire.servers import DefinitionError, Environment, Outcome, Row, SessionF
 from gymwire.servers.catalog import Served, find
 from gymwire.servers.commands.options import errors
 from gymwire.servers.metrics import MAX_KINDS
-from gymwire.servers.sessions import SeedRequest, Sessions
+from gymwire.servers.seeding import SeedRequest
+from gymwire.servers.sessions import Sessions
 from gymwire.servers.types import Ending
 
 from tests.servers.faces.live import live

@@ -10,8 +10,9 @@ import pytest
 from gymwire.servers import Environment, Transcript, tool
 from gymwire.servers.answers import Code
 from gymwire.servers.catalog import Served
+from gymwire.servers.seeding import SeedRequest
 from gymwire.servers.session import MAX_ARGUMENT_BYTES, MAX_ID_CHARACTERS
-from gymwire.servers.sessions import SeedRequest, Sessions
+from gymwire.servers.sessions import Sessions
 from gymwire.servers.types import Row, SessionState
 from pydantic import BaseModel
 

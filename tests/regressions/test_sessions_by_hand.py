@@ -13,7 +13,8 @@ import uvicorn
 from gymwire.adapters import SessionFailed, connect
 from gymwire.servers.answers import Code, Refused
 from gymwire.servers.catalog import Served
-from gymwire.servers.sessions import Limits, SeedRequest, Sessions
+from gymwire.servers.seeding import SeedRequest
+from gymwire.servers.sessions import Limits, Sessions
 from gymwire.servers.types import FailureKind, Row, SessionState, Tool
 
 from tests.servers.faces.live import live

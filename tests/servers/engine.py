@@ -10,8 +10,9 @@ from typing import Any
 from gymwire.servers import Environment, Row, Transcript, tool
 from gymwire.servers.answers import Answer, Refused
 from gymwire.servers.catalog import Served
+from gymwire.servers.seeding import SeedRequest
 from gymwire.servers.session import Session
-from gymwire.servers.sessions import Limits, SeedRequest, Sessions
+from gymwire.servers.sessions import Limits, Sessions
 
 
 class Engine(Sessions):

@@ -11,7 +11,7 @@ import time
 from gymwire.servers.answers import Code
 from gymwire.servers.catalog import Served
 from gymwire.servers.process_figures import GRADERS, SANDBOX
-from gymwire.servers.sessions import SeedRequest
+from gymwire.servers.seeding import SeedRequest
 from gymwire.servers.types import Row
 
 from tests.servers.engine import Engine, Notes, call, refused

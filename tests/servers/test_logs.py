@@ -16,7 +16,7 @@ from gymwire.adapters import SessionFailed, connect
 from gymwire.servers import EpisodeId, Row
 from gymwire.servers.catalog import Served
 from gymwire.servers.logs import LogFormat, configure
-from gymwire.servers.sessions import SeedRequest
+from gymwire.servers.seeding import SeedRequest
 
 from tests.servers.engine import Engine
 from tests.servers.talkative import SECRET, Talkative

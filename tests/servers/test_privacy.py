@@ -9,7 +9,8 @@ from gymwire.servers import Environment, Row, tool
 from gymwire.servers.answers import Refused
 from gymwire.servers.catalog import Served
 from gymwire.servers.privacy import VEIL, veiled
-from gymwire.servers.sessions import SeedRequest, Sessions
+from gymwire.servers.seeding import SeedRequest
+from gymwire.servers.sessions import Sessions
 
 DATA = {"answer": "The Eiffel Tower", "deep": [{"code": 918273}, "x\ny 'quoted'"], "short": "ab", "flag": True}
 

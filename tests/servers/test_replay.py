@@ -19,20 +19,10 @@ from gymwire.servers.row_forms import to_chat, to_gym
 from gymwire.servers.rows import read_rows
 from gymwire.servers.types import Json, Tool
 
-from tests.row_files import FOLDER, row_file
+from tests.row_files import FILES, FOLDER, row_file
 from tests.serving import Running, serving
 
 WIRES = ("local", "nemo-gym", "openenv", "mcp")
-FILES = (
-    "code_gen",
-    "example_mcp_weather",
-    "example_multi_step",
-    "example_session_state_mgmt",
-    "example_tool_call_multireward",
-    "mcqa",
-    "single_step_tool_use_with_argument_comparison",
-    "workplace_assistant",
-)
 
 
 async def _replay(name: str, environment: Replay, arguments: bytes) -> str:

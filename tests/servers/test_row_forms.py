@@ -15,18 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from tests.row_files import row_file
+from tests.row_files import FILES, row_file
 
-FILES = (
-    "code_gen",
-    "example_mcp_weather",
-    "example_multi_step",
-    "example_session_state_mgmt",
-    "example_tool_call_multireward",
-    "mcqa",
-    "single_step_tool_use_with_argument_comparison",
-    "workplace_assistant",
-)
 text = st.text(max_size=8)
 scalars = st.none() | st.booleans() | st.integers() | text
 parts = st.fixed_dictionaries({"type": st.sampled_from(["input_text", "output_text"]), "text": text}) | st.just(

@@ -13,7 +13,7 @@ from gymwire.servers import Environment, Row, Transcript, tool
 from gymwire.servers import sessions as sessions_module
 from gymwire.servers.answers import Code
 from gymwire.servers.catalog import Served
-from gymwire.servers.sessions import SeedRequest, fingerprint
+from gymwire.servers.seeding import SeedRequest, fingerprint
 from gymwire.servers.types import Ending, FailureKind, SessionState
 from pydantic import BaseModel
 

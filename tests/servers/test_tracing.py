@@ -17,7 +17,7 @@ from gymwire.adapters import SessionFailed, connect
 from gymwire.servers import EpisodeId, Row
 from gymwire.servers.app import App
 from gymwire.servers.catalog import Served
-from gymwire.servers.sessions import SeedRequest
+from gymwire.servers.seeding import SeedRequest
 from gymwire.servers.tracing import Tracing
 from opentelemetry import trace
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest

@@ -14,7 +14,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from ...answers import Code, Refused
 from ...catalog import Served
 from ...schema import explain, strip_titles
-from ...sessions import SeedRequest, Sessions
+from ...seeding import SeedRequest
+from ...sessions import Sessions
 from ...types import Ending, Json, Outcome, Row, RowError
 
 #: The answer as JSON, and the outcome where the call was about one.

@@ -16,8 +16,8 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from ... import wirejson
 from ...answers import HTTP_STATUS, Code, Refused, unknown_tool
 from ...schema import explain
+from ...seeding import SeedRequest
 from ...session import Session
-from ...sessions import SeedRequest
 from ...store import HANDLE_PATTERN
 from ...types import FRAMEWORK_KEYS, PARAMS_KEY, Ending, Json, Outcome, Row, RowError
 from .. import mcp
@@ -107,8 +107,9 @@ class _NemoGym:
         }.items():
             made.http[f"{at}/{name}"] = {"POST": method}
         made.http[f"{at}/reverify_mode"] = {"GET": self.reverify_mode}
-        for path in ("", "/", "/health", "/healthz", "/livez", "/readyz"):
+        for path in ("", "/", "/health", "/healthz", "/livez"):
             made.http[at + path] = {"GET": self.alive}
+        made.http[f"{at}/readyz"] = {"GET": self.ready}
         self.routes = made.http
         return made
 
@@ -298,6 +299,10 @@ class _NemoGym:
 
     async def alive(self, scope: Scope, receive: Receive, send: Send) -> None:
         await respond_json(send, {"status": "ok"})
+
+    async def ready(self, scope: Scope, receive: Receive, send: Send) -> None:
+        status, said = self.sessions.readiness
+        await respond_json(send, {"status": said}, status=status)
 
     # ---- details
 

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from ... import wirejson
+from ...seeding import SeedRequest
 from ...session import MAX_ID_CHARACTERS as MAX_KEY_CHARACTERS
-from ...sessions import SeedRequest
 from ...types import Ending, Json, Message, Row, RowError
 
 NO_ARGUMENTS = b"{}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -179,6 +180,34 @@ async def test_an_answer_that_breaks_the_scorer_is_the_policys(monkeypatch: pyte
         for index in (0, 1):
             async with connection.session(split="train", index=index) as session:
                 assert (await session.verify(said("<answer>9**9**9**9</answer>"))).reward in (0.0, 0.01)
+
+
+async def test_a_scorer_that_is_killed_from_outside_costs_a_right_answer_nothing() -> None:
+    environment = hosted("reasoning-gym", "leg_counting")
+    async with connect(environment) as connection:
+        for kill in (False, True):
+            async with connection.session(split="train", index=0) as session:
+                row = next(iter(environment.rows("train", 1, 0)))
+                answer = reasoning_gym.entry(row.data["family"], row.data["task_seed"], {})["answer"]
+                if kill:
+                    (process,) = environment.scorer._free  # pyright: ignore
+                    await process.kill()
+                assert (await session.verify(said(f"<answer>{answer}</answer>"))).reward == 1.0
+
+
+async def test_many_answers_at_once_are_scored_by_a_few_processes() -> None:
+    environment = hosted("reasoning-gym", "leg_counting")
+    async with connect(environment) as connection:
+        sessions = [await connection.session(split="train", index=index) for index in range(24)]
+        outcomes = await asyncio.gather(*(session.verify(said("<answer>none</answer>")) for session in sessions))
+        assert len(outcomes) == 24
+        assert len(environment.scorer._free) <= reasoning_gym.PROCESSES  # pyright: ignore
+
+
+@pytest.mark.parametrize("kind, target, settings", [("gymnasium", "FrozenLake-v1", {"reward": "most"})])
+async def test_a_wrong_setting_is_said_at_the_start(kind: str, target: str, settings: dict[str, Any]) -> None:
+    with pytest.raises(DefinitionError, match="reward is one of sum, last"):
+        await Served(hosted(kind, target), settings).prepare()
 
 
 async def test_a_scorer_that_cannot_score_at_all_is_ours(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,13 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import subprocess
-import sys
-from collections.abc import Iterator
-from pathlib import Path
-
-import aiohttp
 import pytest
 from gymwire.adapters import McpOptions, WrongRequest
 from gymwire.adapters.doctor.findings import Finding, Verdict
@@ -16,34 +9,8 @@ from gymwire.adapters.doctor.opening import Target, open_patient
 from gymwire.adapters.doctor.patient import Options
 from gymwire.adapters.doctor.run import examine
 
-from tests.serving import free_port
-
-SHOP = Path(__file__).parents[1] / "strange_shop.py"
 STATE = McpOptions(state_tool="open_shop", state_arg="session_id", reward_tool="grade")
 CALLS = (("add_item", {"sku": "tea"}), ("view", {}))
-
-
-@pytest.fixture(scope="module")
-def shop() -> Iterator[str]:
-    port = free_port()
-    command = [sys.executable, str(SHOP), str(port)]
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    try:
-        yield f"http://127.0.0.1:{port}/mcp"
-    finally:
-        process.terminate()
-        process.wait(10)
-
-
-async def opened(url: str) -> None:
-    async with aiohttp.ClientSession() as http:
-        for _ in range(400):
-            try:
-                async with http.get(url):
-                    return
-            except aiohttp.ClientError:
-                await asyncio.sleep(0.05)
-    raise AssertionError("the strange shop does not open")
 
 
 async def examined(url: str) -> dict[str, Finding]:
@@ -55,7 +22,6 @@ async def examined(url: str) -> dict[str, Finding]:
 
 
 async def test_a_server_with_handles_is_examined_by_them(shop: str) -> None:
-    await opened(shop)
     found = await examined(shop)
     verdicts = {name: finding.verdict for name, finding in found.items()}
     kept = {"shapes", "isolated", "same-task", "repeatable", "reward", "unknown-handle", "bad-arguments", "latency"}
@@ -67,6 +33,5 @@ async def test_a_server_with_handles_is_examined_by_them(shop: str) -> None:
 
 
 async def test_a_tool_that_is_not_there_is_one_sentence(shop: str) -> None:
-    await opened(shop)
     with pytest.raises(WrongRequest, match="'no_such' is no tool of the server; it has: open_shop, add_item"):
         await open_patient(Target(shop, "mcp", mcp=McpOptions(state_tool="no_such")), Options())

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 
 from gymwire.servers.merging import Merger
-from gymwire.servers.sessions import SeedRequest, Sessions
+from gymwire.servers.seeding import SeedRequest
+from gymwire.servers.sessions import Sessions
 
 from tests.servers.scrape import Scrape
 from tests.servers.shared.conftest import RedisServer

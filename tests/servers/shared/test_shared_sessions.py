@@ -12,7 +12,8 @@ from gymwire.servers import Environment, Transcript
 from gymwire.servers.answers import Code
 from gymwire.servers.catalog import Served
 from gymwire.servers.environments.counter import Counter
-from gymwire.servers.sessions import Limits, SeedRequest
+from gymwire.servers.seeding import SeedRequest
+from gymwire.servers.sessions import Limits
 from gymwire.servers.shared import records
 from gymwire.servers.shared import sessions as shared
 from gymwire.servers.shared.line import Address

@@ -52,6 +52,7 @@ class Served:
         self.tools = tuple(spec.tool for spec in self.specs.values())
         self.read_only = frozenset(tool.name for tool in self.tools if tool.read_only)
         self.has_end_turn = environment.end_turn is not Environment.end_turn
+        self._wanting: asyncio.Future[bool] | None = None
         self._setup: asyncio.Future[None] | None = None
 
     @cached_property
@@ -83,7 +84,9 @@ class Served:
 
         Raises `SandboxUnavailable`, and whatever the environment's `setup` raised.
         """
-        if await asyncio.to_thread(lambda: self.wants_sandbox) and self._sandbox is None:
+        if self._wanting is None:  # once, in a thread: it may read all rows; seeds that ask meanwhile keep their order
+            self._wanting = asyncio.ensure_future(asyncio.to_thread(lambda: self.wants_sandbox))
+        if await asyncio.shield(self._wanting) and self._sandbox is None:
             self._sandbox = await self._shared.get()
         if self._setup is None:
             self._setup = asyncio.ensure_future(self._run_setup())
@@ -108,7 +111,7 @@ class Served:
 
     async def close(self) -> None:
         """Run the environment's `teardown`, and let go of the sandbox, if it was opened. Its sessions have ended."""
-        setup, self._setup = self._setup, None
+        setup, self._setup, self._wanting = self._setup, None, None
         self._sandbox = None
         try:
             if setup is not None and setup.done() and not setup.cancelled() and setup.exception() is None:

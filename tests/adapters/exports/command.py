@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import tomllib
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 import yaml
@@ -14,10 +15,14 @@ from typer.testing import CliRunner, Result
 
 from tests.test_cli import PLAIN
 
+#: A runner takes the whole process's standard output: one at a time.
+_output = Lock()
+
 
 def gymwire_export(target: str, url: str, out: Path, *options: str) -> Result:
     arguments = ["export", target, url, "--out", str(out), *options]
-    return CliRunner(env=PLAIN).invoke(build("export"), arguments, prog_name="gymwire")
+    with _output:
+        return CliRunner(env=PLAIN).invoke(build("export"), arguments, prog_name="gymwire")
 
 
 def exported(target: str, url: str, out: Path, *options: str) -> Path:

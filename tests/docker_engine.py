@@ -33,8 +33,9 @@ PACKAGES = "python3,python3-pip,python3-venv,ca-certificates"
 AUTHORITIES = Path("/etc/ssl/certs/ca-certificates.crt")
 UNNEEDED = ("var/cache/apt", "var/lib/apt/lists", "usr/share/doc", "usr/share/locale", "usr/share/man")
 START_TIMEOUT_S, INSTALL_TIMEOUT_S = 30.0, 900
-#: What a daemon that was killed leaves, and the next one trips over.
-STALE = ("/var/run/docker.pid", "/var/run/docker/containerd/containerd.pid")
+#: What a daemon that was killed leaves, and the next one trips over: whose pid, and where. The pid may be another
+#: program's by now (a machine that was started from a copy of a disk numbers its processes anew).
+STALE = (("dockerd", "/var/run/docker.pid"), ("containerd", "/var/run/docker/containerd/containerd.pid"))
 STALE_SOCKETS = ("/var/run/docker.sock", "/var/run/docker/containerd/containerd.sock")
 
 
@@ -93,25 +94,27 @@ def stop() -> None:
     """Stop the engine that `image` started; another one is left alone."""
     with suppress(OSError, ValueError):
         pid = int(_pid_file().read_text())
-        if Path(f"/proc/{pid}/comm").read_text().strip() == "dockerd":
+        if runs(pid, "dockerd"):
             os.kill(pid, signal.SIGTERM)
             end = time.monotonic() + START_TIMEOUT_S
-            while _runs(pid) and time.monotonic() < end:
+            while runs(pid, "dockerd") and time.monotonic() < end:
                 time.sleep(0.05)
         _pid_file().unlink()
 
 
-def _runs(pid: int) -> bool:
+def runs(pid: int, program: str) -> bool:
+    """Whether `pid` is a process of `program` that is not a zombie."""
     try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+        before, _, after = Path(f"/proc/{pid}/stat").read_text().rpartition(")")
     except OSError:
         return False
+    return before.partition("(")[2] == program and after.split()[0] != "Z"
 
 
 def _remove_stale() -> None:
-    for path in STALE:
+    for program, path in STALE:
         with suppress(OSError, ValueError):
-            if not _runs(int(Path(path).read_text())):
+            if not runs(int(Path(path).read_text()), program):
                 Path(path).unlink()
     for path in STALE_SOCKETS:
         with socket.socket(socket.AF_UNIX) as probe:

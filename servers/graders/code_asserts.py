@@ -113,7 +113,7 @@ class _Asserting:
     async def _ask(self, request: Any, timeout_s: float) -> Sequence[Any]:
         answer = await self._solution.ask(request, timeout_s=max(timeout_s, 0.0), most=self._settings.output_bytes)
         match answer:
-            case ["value", _] | ["raised", str(), str()] | ["callable"]:
+            case ["value", _] | ["value", None, _] | ["raised", str(), str()] | ["callable"]:
                 return answer
             case ["not plain", text]:
                 raise PolicyFault(Status.WRONG, f"{text}")

@@ -4,7 +4,8 @@ Conversation: we say `ready` and read one line: what is given to the tests, the 
 tests' own setup, the tests. For each line `run N` a test runs and ends with `["passed"]`, `["failed", text]` or
 `["unsupported", text]`; between, each use of the program is a request line (those of `calls`) that is answered with a
 line. Only plain values arrive, so no object of the program can stand in a comparison: an object of a class that the
-tests made is a `Thing`, equal to itself alone.
+tests made is a `Thing`, equal to itself alone. A function may have changed its arguments in place if it returned None;
+one that returns something may not: it could empty the very list that its answer is compared with.
 """
 
 from __future__ import annotations
@@ -122,6 +123,16 @@ class Link:
             self.broken = f"an answer cannot cross: {error}"
             raise SolutionError(self.broken) from None
 
+    def _renew(self, arguments: tuple[Any, ...], keywords: dict[str, Any], answer: Any) -> None:
+        """Have the arguments as the program left them."""
+        listed, named = self.value(["value", answer])
+        for old, new in [*zip(arguments, listed, strict=True), *((keywords[key], new) for key, new in named.items())]:
+            if isinstance(old, list | bytearray) and isinstance(new, list | bytearray):
+                old[:] = new
+            elif isinstance(old, dict | set) and isinstance(new, dict | set):
+                old.clear()
+                old.update(new)
+
     def thing(self, number: int) -> Thing:
         return self._things.setdefault(number, Thing(self, number))
 
@@ -129,8 +140,11 @@ class Link:
         """Only what is named as a class makes objects: an object says itself what `in`, `len` and truth are."""
 
         def call(*arguments: Any, **keywords: Any) -> Any:
-            answer = self.ask(["call", name, self.text(arguments), self.text(keywords)])
-            return self.value(answer, objects=name[:1].isupper())
+            answer = self.ask(["call", name, self.text(arguments), self.text(keywords), True])
+            value = self.value(answer, objects=name[:1].isupper())
+            if value is None and len(answer) == 3:
+                self._renew(arguments, keywords, answer[2])
+            return value
 
         call.__name__ = call.__qualname__ = name
         return call

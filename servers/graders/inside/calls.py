@@ -1,9 +1,10 @@
 """Inside a job: loads a program and calls what it defines, on plain values that arrive and with plain values back.
 
 Conversation: we say `ready`, load the program and say `loaded` (or `["broken", text]`), then answer each line:
-`["describe", names]` `["constant", name]` `["call", name, arguments, keywords]`
+`["describe", names]` `["constant", name]` `["call", name, arguments, keywords, whether to look back]`
 `["method", handle, name, arguments, keywords]` `["attribute", handle, name]` `["assign", handle, name, value]`
-with `["value", value]`, `["callable"]`, `["raised", type, text]` or `["not plain", text]`.
+with `["value", value]`, `["callable"]`, `["raised", type, text]` or `["not plain", text]`. Where it is asked to look
+back, a call that returned None adds to its answer what its arguments are by now, None for those that cannot change.
 An object of a class that was called by name stays here; a handle stands for it. All of it is under the program's
 control if it likes: what it can forge is its own answers, and those are compared elsewhere.
 """
@@ -91,11 +92,15 @@ class Answers:
         found = getattr(self._program, name)
         return "class" if isinstance(found, type) else "callable" if callable(found) else "value"
 
-    def _call(self, name: str, arguments: Any, keywords: Any) -> bytes:
+    def _call(self, name: str, arguments: Any, keywords: Any, look_back: bool = False) -> bytes:
         target = self._target(name)
-        result = target(*self._read(arguments), **self._read(keywords))
+        given, named = self._read(arguments), self._read(keywords)
+        result = target(*given, **named)
         if isinstance(target, type) and type(result) is target:
             self._objects.append(result)
+        if result is None and look_back:
+            now = [[_changeable(item) for item in given], {key: _changeable(item) for key, item in named.items()}]
+            return b'["value",null,' + dumps(now, self._handle) + b"]"
         return self._value(result)
 
     def _target(self, name: str) -> Callable[..., Any]:
@@ -129,6 +134,10 @@ class Answers:
 
     def _handle(self, value: Any) -> int | None:
         return next((number for number, known in enumerate(self._objects) if known is value), None)
+
+
+def _changeable(value: Any) -> Any:
+    return value if isinstance(value, list | dict | set | bytearray) else None
 
 
 def _safely(error: BaseException) -> str:

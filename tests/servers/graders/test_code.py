@@ -169,3 +169,21 @@ async def test_a_program_cannot_break_a_test_into_our_failure(pool: Pool, progra
 )
 async def test_a_called_function_finds_what_its_site_has_imported(pool: Pool, expression: str) -> None:
     assert await code(fence(CALLED.format(expression)), pool, **SHAPES["apps, calling"][0]) == 1.0
+
+
+@pytest.mark.parametrize(
+    ("body", "test", "score"),
+    [
+        ("def turn(x): x.sort()", "x = [3, 1]\nturn(x)\nassert x == [1, 3]", 1.0),
+        ("def turn(x): x[0].append(2)", "x = [[1]]\nassert turn(x) is None and x == [[1, 2]]", 1.0),
+        ("def turn(y, x): x.update(a=y)", "x = {}\nturn(2, x=x)\nassert x == {'a': 2}", 1.0),
+        ("def turn(x): x.clear()", "x = {1, 2}\nturn(x)\nassert not x", 1.0),
+        ("def turn(x): x = sorted(x)", "x = [3, 1]\nturn(x)\nassert x == [1, 3]", 0.0),
+        ("def turn(x): return x.clear() or []", "x = [3, 1]\nassert turn(x) == sorted(x)", 0.0),
+    ],
+)
+async def test_a_function_that_returns_nothing_may_change_its_arguments(
+    pool: Pool, body: str, test: str, score: float
+) -> None:
+    """Another one may not: it could empty the list that its answer is compared with."""
+    assert await code(f"```python\n{body}\n```", pool, test_list=[test]) == score

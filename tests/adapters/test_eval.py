@@ -4,38 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Sequence
 from math import sqrt
 from pathlib import Path
 from statistics import stdev
-from typing import Any
 
 import pytest
 from gymwire.adapters.evaluation.statistics import clustered_mean, paired, passed
 from gymwire.servers.environments.battery import Battery
 from gymwire.servers.environments.ledger import Ledger
-from gymwire.servers.types import Json
-from typer.testing import CliRunner, Result
 
-from tests.adapters.chat_endpoint import ChatEndpoint, Turn, chat_endpoint
+from tests.adapters.chat_endpoint import Turn, chat_endpoint
+from tests.adapters.evaluating import evaluate, lines_in, play, summary
 from tests.peers.parts import parts_of, played
 from tests.peers.scripted_model import scripted_model
 from tests.serving import serving
-from tests.test_cli import PLAIN
 
 WIRES = ("local", "nemo-gym", "openenv", "mcp")
 ENVIRONMENTS = {"battery": Battery, "ledger": Ledger}
-
-
-def evaluate(target: str, url: str, *options: str) -> Result:
-    from gymwire.servers.cli import build
-
-    arguments = ["eval", target, "--model", "scripted", "--base-url", url, *options]
-    return CliRunner(env={**PLAIN, "OPENAI_API_KEY": "sk-secret"}).invoke(build("eval"), arguments)
-
-
-def summary(result: Result) -> dict[str, Any]:
-    return json.loads(result.stdout)
 
 
 @pytest.fixture(scope="module")
@@ -53,21 +38,13 @@ def test_the_same_rewards_on_every_wire_as_in_process(name: str, wire: str, serv
     with scripted_model(parts) as model:
         done = evaluate(target[0], f"{model.url}/v1", *target[1:], "-n", "4", "--out", str(tmp_path), "--json")
     assert done.exit_code == 0, done.output
-    lines = [json.loads(line) for line in (tmp_path / "results.jsonl").read_text().splitlines()]
-    assert [line["reward"] for line in sorted(lines, key=lambda line: line["row"])] == own
+    assert [line["reward"] for line in lines_in(tmp_path)] == own
     assert summary(done)["reward"]["mean"] == pytest.approx(sum(map(float, filter(None, own))) / 4)
 
 
 # ---- one episode of counter at a time
 
 ADD = ("add", '{"n": 1}')
-
-
-def play(turns: Sequence[Turn], *options: str) -> tuple[Json, ChatEndpoint, Result]:
-    """Play row 0 of counter with these turns; the last one is repeated."""
-    with chat_endpoint(lambda body, number: turns[min(number, len(turns) - 1)]) as endpoint:
-        done = evaluate("counter", endpoint.url, "-n", "1", "--json", *options)
-    return (json.loads(done.stdout) if done.stdout else {}), endpoint, done
 
 
 @pytest.mark.parametrize("stream", ["--stream", "--no-stream"])

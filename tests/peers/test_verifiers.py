@@ -5,15 +5,20 @@ The four runs are made once, two at a time: most of each is the start of the pee
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 from gymwire.servers.environments.battery import Battery
 from gymwire.servers.environments.ledger import Ledger
+from gymwire.servers.types import text_of
 
+from tests.adapters.evaluating import evaluate, lines_in
 from tests.peers.broken import BrokenLedger
 from tests.peers.parts import Part, parts_of, played
+from tests.peers.scripted_model import scripted_model
 from tests.peers.venvs import peer_python, required
 from tests.peers.vf_eval import Rollout, VfEval
 
@@ -70,3 +75,27 @@ def test_its_calls_over_the_mcp_door_answer_as_over_the_routes(runs: Runs) -> No
     over_routes, over_door = runs["broken"].result(), runs["door"].result()
     assert [rollout.tool_texts for rollout in over_door] == [rollout.tool_texts for rollout in over_routes]
     assert over_door[0].info == over_routes[0].info
+
+
+@pytest.mark.parametrize("wire", ["nemo-gym", "openenv", "mcp"])
+@pytest.mark.parametrize("name", ["battery", "ledger", "broken"])
+def test_gymwire_eval_finds_what_it_finds(
+    runs: Runs, breaking_server: str, name: str, wire: str, tmp_path: Path
+) -> None:
+    """The same rows of the same server by the same model: rewards, what tools said, and errors where we mask."""
+    rollouts, parts = runs[name].result(), PARTS[name]
+    rows = tmp_path / "rows.jsonl"
+    rows.write_text("".join(json.dumps(part.to_json()) + "\n" for part in parts))
+    url = f"{breaking_server}/{parts[0].environment.name}"
+    with scripted_model(parts) as model:
+        options = ("--wire", wire, "--rows", str(rows), "--out", str(tmp_path), "--max-failed", "1")
+        done = evaluate(url, f"{model.url}/v1", *options)
+    assert done.exit_code == 0, done.output
+    lines = lines_in(tmp_path)
+    assert [line["reward"] for line in lines] == [rollout.reward for rollout in rollouts]
+    assert [line["failure"] is None for line in lines] == [rollout.ok for rollout in rollouts]
+    for line, rollout in zip(lines, rollouts, strict=True):
+        assert line["components"] == rollout.info.get("reward_components", {})
+        if rollout.ok:
+            said = [text_of(message["content"]) for message in line["messages"] if message["role"] == "tool"]
+            assert said == list(rollout.tool_texts)

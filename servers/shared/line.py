@@ -23,14 +23,26 @@ SILENCE_S = 5.0
 CONNECT_S = 2.0
 #: Pause before the next attempt to connect.
 PAUSE_S = 0.1
-
-
-class StoreError(Exception):
-    """Redis refused a command: a bug of ours, a wrong password, a full disk."""
+#: How a Redis says that it is there and cannot serve now: it loads, is full, cannot write, or has lost its scripts.
+FOR_NOW = (
+    "LOADING",
+    "BUSY ",
+    "MASTERDOWN",
+    "READONLY",
+    "OOM",
+    "MISCONF",
+    "NOREPLICAS",
+    "NOSCRIPT",
+    "ERR max number of clients",
+)
 
 
 class StoreAway(Exception):
-    """Redis could not be reached in time."""
+    """Redis could not be reached in time, or took no command in it."""
+
+
+class StoreError(StoreAway):
+    """Redis refused a command, and will again: a wrong password, a bug of ours."""
 
 
 class AddressError(ValueError):
@@ -109,13 +121,14 @@ class _Wire(asyncio.Protocol):
         """Send a command with whatever else this turn of the loop asks."""
         if self.lost:
             raise ConnectionError("the connection to the store is lost")
+        command = hiredis.pack_command(words)  # may raise: nobody may wait then, or later answers are given to others
         future: asyncio.Future[Any] = self.loop.create_future()
         if not self.waiting:
             self.heard = self.loop.time()
         self.waiting.append(future)
         if not self.unsent:
             self.loop.call_soon(self._flush)
-        self.unsent.append(hiredis.pack_command(words))
+        self.unsent.append(command)
         return future
 
     def _flush(self) -> None:
@@ -157,9 +170,11 @@ class Line:
             except (OSError, TimeoutError) as error:
                 why = str(error) or type(error).__name__
             except StoreError as error:
-                if not str(error).startswith(("LOADING", "BUSY ", "MASTERDOWN", "READONLY")):
-                    raise
                 why = str(error)
+                if not why.startswith(FOR_NOW):
+                    raise
+                if wire is not None and why.startswith("NOSCRIPT"):
+                    wire.abort()  # a new connection brings them
             if asyncio.get_running_loop().time() + PAUSE_S > deadline:
                 raise StoreAway(f"the store at {self.address} does not answer ({why})") from None
             await asyncio.sleep(PAUSE_S)

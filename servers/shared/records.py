@@ -40,13 +40,18 @@ class Meta:
 
     def dumps(self) -> bytes:
         asked = [self.environment, self.owner, self.wire, self.seed, self.caller_id, self.fingerprint.hex()]
-        return _dumps([FORMAT, *asked, self.prompt, self.row.to_json()])
+        return _state_text([FORMAT, *asked, self.prompt, self.row.to_json()])
 
     @classmethod
     def loads(cls, text: bytes) -> Meta:
-        form, environment, owner, wire, seed, caller_id, fingerprint, prompt, row = wirejson.loads(text)
+        """Raises `Unreadable`, and others for what is no record at all."""
+        try:
+            form, *said = wirejson.loads(text)
+        except ValueError:  # a lone surrogate: no JSON on a wire, but a caller's id or row may hold one
+            form, *said = json.loads(text)
         if form != FORMAT:
             raise Unreadable(f"it was written in form {form}, this server reads form {FORMAT}")
+        environment, owner, wire, seed, caller_id, fingerprint, prompt, row = said
         made = Row.from_json(row)
         return cls(environment, owner, wire, made, seed, prompt, caller_id, bytes.fromhex(fingerprint))
 
@@ -116,8 +121,12 @@ class Record(NamedTuple):
 
     @classmethod
     def read(cls, answer: Sequence[Any]) -> Record:
+        """Raises `Unreadable`."""
         version, meta, head, snapshot, log = answer
-        return cls(version, Meta.loads(meta), Head.loads(head), snapshot, [Entry.loads(entry) for entry in log])
+        try:
+            return cls(version, Meta.loads(meta), Head.loads(head), snapshot, [Entry.loads(entry) for entry in log])
+        except (ValueError, TypeError, LookupError) as error:  # what another version wrote, or nobody of ours
+            raise Unreadable(f"its record cannot be read: {type(error).__name__}") from None
 
 
 def freeze(environment: Environment) -> bytes:
@@ -139,7 +148,10 @@ def freeze(environment: Environment) -> bytes:
 def thaw(environment: Environment, snapshot: bytes) -> None:
     """Make a new environment the one that was frozen. Raises what `set_state` raises, and `Unreadable`."""
     head, _, text = snapshot.partition(b"\n")
-    version, kind, source = orjson.loads(head)
+    try:
+        version, kind, source = orjson.loads(head)
+    except (ValueError, TypeError):
+        raise Unreadable("its snapshot cannot be read") from None
     if version != environment.state_version:
         raise Unreadable(f"its state is of version {version}, this server's environment of {environment.state_version}")
     if source is not None:

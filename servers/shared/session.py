@@ -188,9 +188,11 @@ class SharedSession(Session):
                 new = snapshot if live and snapshot != self._stored else b""
                 text = b"" if entry is None else entry.dumps()
                 done = await self.engine.put_commit(self, fence, head if changed else b"", new, text, self._held.ended)
-        except StoreAway as away:
+        except BaseException as error:  # nobody knows whether the store has it
             self._throw_away()
-            raise self._broken(FailureKind.PROVIDER_UNAVAILABLE, str(away)) from None
+            if isinstance(error, StoreAway):
+                raise self._broken(FailureKind.PROVIDER_UNAVAILABLE, str(error)) from None
+            raise
         if done != 1:
             self._throw_away()
             if repeatable:

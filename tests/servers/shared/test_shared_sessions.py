@@ -16,7 +16,7 @@ from gymwire.servers.seeding import SeedRequest
 from gymwire.servers.sessions import Limits
 from gymwire.servers.shared import records
 from gymwire.servers.shared import sessions as shared
-from gymwire.servers.shared.line import Address
+from gymwire.servers.shared.line import Address, StoreError
 from gymwire.servers.shared.sessions import SharedSessions
 from gymwire.servers.types import Row, SessionState
 
@@ -118,6 +118,61 @@ async def test_a_late_commit_does_not_count(redis_server: RedisServer, monkeypat
         assert (await first.call("add", b'{"n": 1}', "k1")).code is Code.OK
         assert (await call(first, "read")).result.text == "1"
         assert first.calls[0].name == "add" and len(first.calls) == 2
+
+
+async def test_a_commit_that_breaks_leaves_nothing_behind(
+    redis_server: RedisServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a replica did and could not write never happened, at this replica too."""
+    async with replicas(redis_server) as (one, two):
+        first = await one.seed(served(), SeedRequest(row=ROW))
+        assert (await call(first, "add", "k0", n=1)).code is Code.OK
+        commit = one.put_commit
+
+        async def breaks(*given: Any) -> int:
+            one._fences.pop(first.id)
+            raise TypeError("a tuple item must be str, int, float or bytes")
+
+        monkeypatch.setattr(one, "put_commit", breaks)
+        with pytest.raises(TypeError):
+            await call(first, "add", "k1", n=1)
+        monkeypatch.setattr(one, "put_commit", commit)
+        assert (await call(first, "read")).result.text == "1"
+        second = await two.find(first.handle, served())
+        for session in (first, second, first):
+            assert (await call(session, "add", "k1", n=1)).code is Code.OK
+        assert (await call(second, "read")).result.text == "2"
+
+
+async def test_a_store_that_refuses_fails_the_session(
+    redis_server: RedisServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with replicas(redis_server) as (one, two):
+        first = await one.seed(served(), SeedRequest(row=ROW))
+        run = one.line.run
+
+        async def refuses(*given: Any, **how: Any) -> Any:
+            raise StoreError("NOPERM this user has no permissions to run the 'evalsha' command")
+
+        monkeypatch.setattr(one.line, "run", refuses)
+        gone = await refused(call(first, "add", "k1", n=1))
+        assert gone.failure is not None and gone.failure.kind == "provider_unavailable"
+        assert (await refused(one.seed(served(), SeedRequest(row=ROW, caller_id="a")))).code is Code.REPEAT
+        monkeypatch.setattr(one.line, "run", run)
+        assert (await first.verify()).masked and (await (await two.find(first.handle, served())).verify()).masked
+
+
+async def test_a_record_of_another_version_is_nobodys_to_hold(redis_server: RedisServer) -> None:
+    """A replica that cannot read it says so, and leaves it to those that can."""
+    async with replicas(redis_server) as (one, two):
+        first = await one.seed(served(), SeedRequest(row=ROW))
+        key = f"{shared.PREFIX}s:{first.id}"
+        meta = await one.line.ask(("HGET", key, "meta"), 1.0)
+        await one.line.ask(("HSET", key, "meta", b'[2,{"all":"else"}]'), 1.0)
+        lost = await refused(two.find(first.handle, served()))
+        assert lost.failure is not None and lost.failure.kind == "session_lost" and not two._fences
+        await one.line.ask(("HSET", key, "meta", meta), 1.0)
+        assert (await call(first, "read")).code is Code.OK
 
 
 async def test_redis_restarts(redis_server: RedisServer) -> None:

@@ -26,6 +26,7 @@ from .environment import DefinitionError
 from .sandbox.select import SharedSandbox
 from .schema import explain
 from .sessions import CLOSE_GRACE_S, Limits, Sessions
+from .signing import Signer, SigningKeyError, read_keys
 
 #: Ray itself: to a type checker, `ray` beside this module would be this module.
 serve: Any = import_module("ray.serve")
@@ -58,6 +59,8 @@ class Options(BaseModel):
     store_timeout: float = Field(20.0, gt=0)
     #: Bearer tokens, one a line, where every replica finds the file.
     token_file: Path | None = None
+    #: Keys that handles are signed with, one a line, where every replica finds the file. Default: one in the store.
+    signing_key_file: Path | None = None
     #: Host headers to accept; "*" for any. Default: loopback alone, or any with tokens.
     allow_hosts: Annotated[list[str], BeforeValidator(_listed)] = []
     masked_as_error: bool = False
@@ -187,13 +190,18 @@ def _served(options: Options, sandbox: SharedSandbox) -> list[Served]:
 
 
 def _sessions(options: Options) -> Sessions:
-    """The engine, with the chosen store. Raises `DefinitionError` for an address that cannot be read."""
+    """The engine, with the chosen store. Raises `DefinitionError` for an address or keys that cannot be read."""
+    try:
+        keys = read_keys(options.signing_key_file) if options.signing_key_file else ()
+    except SigningKeyError as error:
+        raise DefinitionError(str(error)) from None
     if not options.store:
-        return Sessions(options.limits())
+        return Sessions(options.limits(), signer=Signer(*keys))
     from .shared.line import Address, AddressError
     from .shared.sessions import SharedSessions  # needs hiredis, which the memory store does not
 
     try:
-        return SharedSessions(Address.read(options.store), options.limits(), timeout_s=options.store_timeout)
+        address = Address.read(options.store)
+        return SharedSessions(address, options.limits(), timeout_s=options.store_timeout, keys=keys)
     except AddressError as error:
         raise DefinitionError(str(error)) from None

@@ -28,7 +28,8 @@ from .rows import RowsBroken
 from .running import Threads
 from .seeding import SeedRequest, caller_key, fingerprint, task_of
 from .session import LIVE, NO_ROW, Session
-from .store import CallerKey, MemoryStore, Remembered, Signer
+from .signing import Signer
+from .store import CallerKey, MemoryStore, Remembered
 from .types import Failure, FailureKind, RowError, SessionState, Stage
 
 if TYPE_CHECKING:

@@ -5,9 +5,6 @@ An unknown handle is an error that says what became of it; it never becomes a fr
 
 from __future__ import annotations
 
-import hashlib
-import hmac
-import secrets
 from collections import OrderedDict
 from collections.abc import Iterator
 from typing import Generic, TypeVar
@@ -19,26 +16,6 @@ CallerKey = tuple[str, str, str]  # environment, owner, the id the caller chose
 REMEMBERED = 65_536
 #: What a handle looks like on a wire: cookie- and header-safe.
 HANDLE_PATTERN = rb"[A-Za-z0-9_-]{1,64}\.[0-9a-f]{1,64}"
-
-
-class Signer:
-    """Makes handles that cannot be guessed and whose origin can be told after their session is gone."""
-
-    def __init__(self, key: bytes | None = None) -> None:
-        self._key = key or secrets.token_bytes(32)
-
-    def new_handle(self) -> str:
-        return self.handle_of(secrets.token_urlsafe(16))
-
-    def handle_of(self, name: str) -> str:
-        return f"{name}.{self._signature(name)}"
-
-    def is_ours(self, handle: str) -> bool:
-        name, _, signature = handle.partition(".")
-        return hmac.compare_digest(signature.encode(), self._signature(name).encode())
-
-    def _signature(self, name: str) -> str:
-        return hmac.new(self._key, name.encode("utf-8", "replace"), hashlib.sha256).hexdigest()[:32]
 
 
 class Remembered(Generic[S]):

@@ -9,6 +9,7 @@ import ipaddress
 import logging
 import os
 import socket
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import FrameType
@@ -29,6 +30,7 @@ from ..process_figures import CONNECTIONS
 from ..sandbox.docker import IMAGE
 from ..sandbox.select import Choice, SharedSandbox
 from ..sessions import Limits, Sessions
+from ..signing import Signer, SigningKeyError, read_keys, warn_if_anybody_reads
 from ..workers import Place, bound, end_with_parent
 from . import sandbox_options as sandboxes
 from . import watch_options as watching
@@ -80,6 +82,10 @@ def serve(
     ] = False,
     token_file: Annotated[
         Path | None, typer.Option(help="Ask for one of the bearer tokens in this file, one a line.")
+    ] = None,
+    signing_key_file: Annotated[
+        Path | None,
+        typer.Option(help="Sign handles with this file's first key (a line each). Default: random, shared by --store."),
     ] = None,
     allow_host: Annotated[
         list[str],
@@ -137,13 +143,14 @@ def serve(
     )
     patience_s = _positive(body_timeout, "--body-timeout")
     connections = ConnectionLimits(max_connections, min(patience_s, ConnectionLimits().head_s), patience_s)
+    keys = _keys(signing_key_file, warn=place is None)
     if stdio and workers > 1:
         stop("--stdio is one process; leave out --workers")
     if workers > 1 and place is None:
         _guard(host, token_file, allow_host, insecure)
         _lead(workers, host, port, store, served, limits)
         return
-    sessions = _sessions(limits, store, store_timeout)
+    sessions = _sessions(limits, store, store_timeout, keys)
     sessions.tracing = tracing
     if stdio:
         if len(served) != 1:
@@ -241,16 +248,28 @@ def _tune_memory() -> None:
     gc.set_threshold(20_000, 20, 100)
 
 
-def _sessions(limits: Limits, store: str, timeout_s: float) -> Sessions:
+def _keys(file: Path | None, *, warn: bool) -> tuple[bytes, ...]:
+    if file is None:
+        return ()
+    try:
+        keys = read_keys(file)
+    except SigningKeyError as error:
+        stop(str(error))
+    if warn:
+        warn_if_anybody_reads(file)
+    return keys
+
+
+def _sessions(limits: Limits, store: str, timeout_s: float, keys: Sequence[bytes]) -> Sessions:
     if not store:
-        return Sessions(limits)
+        return Sessions(limits, signer=Signer(*keys))
     try:
         from ..shared.line import Address, AddressError
         from ..shared.sessions import SharedSessions
     except ModuleNotFoundError as error:
         stop(f"--store needs {error.name!r}: pip install 'gymwire[redis]'")
     try:
-        return SharedSessions(Address.read(store), limits, timeout_s=_positive(timeout_s, "--store-timeout"))
+        return SharedSessions(Address.read(store), limits, timeout_s=_positive(timeout_s, "--store-timeout"), keys=keys)
     except AddressError as error:
         stop(str(error))
 

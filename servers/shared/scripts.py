@@ -7,6 +7,8 @@ by its id; a Redis Cluster would spread them, so the store is one Redis (with re
             (holder, until, fence)       l:ID  its log of calls
     c:…     the id of a caller's own naming: "pending:TOKEN", a session's id, or "" once that is used up
     g:ID    how a session went           live, live:OWNER, expiry: sorted sets
+    replicas, signed    who is there, and whose handles may be alive, by fingerprints of keys (`fleet`): sorted sets
+    key     what replicas without a key file sign with         id    tells this store from others
 """
 
 from __future__ import annotations
@@ -207,6 +209,36 @@ CLAIM = Script("redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2]) return 1")
 #: KEYS key; ARGV a key of ours. Answers the one that all replicas sign with: the first who asks has brought it.
 SIGNING_KEY = Script("redis.call('SET', KEYS[1], ARGV[1], 'NX') return redis.call('GET', KEYS[1])")
 
+#: KEYS key; ARGV milliseconds. The replicas have a key file now: the old key goes once its handles have.
+FADE_KEY = Script("if redis.call('PTTL', KEYS[1]) == -1 then redis.call('PEXPIRE', KEYS[1], ARGV[1]) end return 1")
+
+#: KEYS replicas signed live expiry id; ARGV who asks or '' (who only looks), ttl, fingerprint of its first key,
+#: milliseconds that handles of that live or 0 (who signs none yet), an id. Answers {the replicas there, fingerprints of
+#: which handles may be alive, live sessions, the store's id}. Writes every half ttl only: a write waits for the disk.
+BEAT = Script(
+    _NOW
+    + """
+redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', now)
+redis.call('ZREMRANGEBYSCORE', KEYS[2], '-inf', now)
+local signed = redis.call('EXISTS', KEYS[4]) == 1 and redis.call('ZRANGE', KEYS[2], 0, -1) or {}
+local function keep(key, member, ttl)
+    local known = redis.call('ZSCORE', key, member)
+    if not known or tonumber(known) < now + ttl - ARGV[2] / 2 then redis.call('ZADD', key, now + ttl, member) end
+end
+if ARGV[1] ~= '' then keep(KEYS[1], ARGV[1], ARGV[2]) end
+if ARGV[4] ~= '0' then
+    keep(KEYS[2], ARGV[3], ARGV[4])
+    redis.call('SET', KEYS[5], ARGV[5], 'NX')
+end
+local live = redis.call('ZCOUNT', KEYS[3], now, '+inf')
+return {redis.call('ZRANGE', KEYS[1], 0, -1), signed, live, redis.call('GET', KEYS[5]) or ''}
+"""
+)
+
+#: KEYS replicas; ARGV who leaves.
+LEAVE = Script("return redis.call('ZREM', KEYS[1], ARGV[1])")
+
 SCRIPTS = (
-    TAKE, COMMIT, CLOSE, RESERVE, UNRESERVE, PUT, RENEW, KEEP_RESERVED, TOUCH, SWEEP, CLAIM, SIGNING_KEY
+    TAKE, COMMIT, CLOSE, RESERVE, UNRESERVE, PUT, RENEW, KEEP_RESERVED, TOUCH, SWEEP, CLAIM, SIGNING_KEY, FADE_KEY,
+    BEAT, LEAVE
 )  # fmt: skip

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from itertools import chain
 from random import uniform
@@ -22,9 +22,10 @@ from ..metrics import HANDED_OVER
 from ..seeding import SeedRequest, caller_key, fingerprint, task_of
 from ..session import LIVE, Session
 from ..sessions import RETRY_AFTER_S, Limits, Sessions, draining
-from ..store import CallerKey, Signer
+from ..store import CallerKey
 from ..types import Failure, FailureKind, Stage
 from . import scripts
+from .fleet import Fleet
 from .line import Address, Line, StoreAway, StoreError
 from .records import Head, Meta
 from .scripts import PREFIX
@@ -53,11 +54,15 @@ class SharedSessions(Sessions):
 
     shared = True
 
-    def __init__(self, address: Address, limits: Limits | None = None, *, timeout_s: float = 20.0) -> None:
+    def __init__(
+        self, address: Address, limits: Limits | None = None, *, timeout_s: float = 20.0, keys: Sequence[bytes] = ()
+    ) -> None:
+        """`keys` sign handles, those of all replicas; without any, the replicas keep one in the store."""
         super().__init__(limits)
         self.replica = secrets.token_hex(6)
         self.timeout_s = timeout_s
         self.line = Line(address, timeout_s)
+        self.fleet = Fleet(self.line, self.replica, self.limits.lifetime_s, keys)
         self.doomed: dict[str, Failure] = {}
         self._copies: dict[str, SharedSession] = {}
         self._finding: dict[tuple[str, str, str], asyncio.Task[SharedSession]] = {}
@@ -66,10 +71,9 @@ class SharedSessions(Sessions):
         self._keeper: asyncio.Task[None] | None = None
 
     async def open(self) -> None:
-        """Reach the store, and take the key that all replicas sign handles with."""
-        own = secrets.token_bytes(32)
+        """Reach the store, and agree with its replicas on what handles are signed with."""
         try:
-            self.signer = Signer(await self.line.run(scripts.SIGNING_KEY, (PREFIX + "key",), own))
+            self.signer = await self.fleet.join()
         except (StoreAway, StoreError) as error:
             raise DefinitionError(f"--store: {error}") from None
         if self._keeper is None:
@@ -183,6 +187,9 @@ class SharedSessions(Sessions):
             return copy
         if copy is not None or not served.environment.replayable or not self.signer.is_ours(handle):
             return self.get(handle, served, owner)
+        newest = self.signer.handle_of(handle.partition(".")[0])
+        if newest != handle:  # signed with an older key; one session has one copy here
+            return await self.find(newest, served, owner)
         asked = handle, served.name, owner
         task = self._finding.get(asked)
         if task is None:
@@ -290,6 +297,7 @@ class SharedSessions(Sessions):
 
     async def _keep(self) -> None:
         """Renew what this replica works on, end what is over its limits, write what must fail."""
+        await self.fleet.beat()
         fences, reserved = dict(self._fences), dict(self._reserved)
         names = {name: self.replica for _, name in reserved.values() if name}
         if fences or names:
@@ -346,6 +354,8 @@ class SharedSessions(Sessions):
         self._copies.clear()
         self.metrics.drained(HANDED_OVER, handed_over)
         failed = await super().drain(grace_s)
+        with suppress(StoreAway, StoreError):
+            await self.fleet.leave()
         await self.line.close()
         if handed_over:
             logger.info("shut down; %d live sessions go on at other replicas", handed_over)

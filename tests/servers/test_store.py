@@ -1,30 +1,8 @@
-"""Handles that cannot be guessed, and a memory of what is gone that cannot grow."""
+"""Sessions found by their names, and a memory of what is gone that cannot grow."""
 
 from __future__ import annotations
 
-import re
-
-import pytest
-from gymwire.servers.store import HANDLE_PATTERN, MemoryStore, Remembered, Signer
-
-
-def test_handles_differ_and_fit_every_wire() -> None:
-    signer = Signer()
-    handles = {signer.new_handle() for _ in range(1000)}
-    assert len(handles) == 1000
-    assert all(re.fullmatch(HANDLE_PATTERN, handle.encode()) for handle in handles)
-
-
-def test_a_handle_shows_whose_it_is() -> None:
-    mine, other = Signer(), Signer()
-    handle = mine.new_handle()
-    assert mine.is_ours(handle) and not other.is_ours(handle)
-    assert Signer(b"same key").is_ours(Signer(b"same key").new_handle())
-
-
-@pytest.mark.parametrize("forged", ["", ".", "x", "x.", ".x", "ä.ö", "\ud800.00", "a" * 10_000, "a.b.c"])
-def test_forgeries_are_refused_without_a_fuss(forged: str) -> None:
-    assert not Signer().is_ours(forged)
+from gymwire.servers.store import MemoryStore, Remembered
 
 
 def test_the_oldest_is_forgotten_first() -> None:

@@ -97,6 +97,22 @@ async def test_no_session_is_lost_while_the_replicas_are_replaced(three: Project
     assert len(after) == len(before) and not set(before) & set(after)
 
 
+def test_replicas_are_replaced_by_new_ones_alone(project: Project) -> None:
+    """One that had stopped is not started again in a new one's place; new ones that do not start are taken away."""
+    project.up(2)
+    stopped, serving = project.containers("envs")
+    project.docker("kill", stopped)
+    with pytest.raises(AssertionError, match=r"no environment is called 'nonsense'(.|\n)*the old ones serve on"):
+        project.run(["env", "GYMWIRE_ENVIRONMENTS=counter nonsense", "./roll.sh"], 300)
+    assert project.compose("ps", "-aq", "envs").split() == [serving]
+    project.run(["./roll.sh"], 300)
+    (new,) = project.compose("ps", "-aq", "envs").split()
+    assert new not in (stopped, serving)
+    project.compose("stop", "envs")
+    with pytest.raises(AssertionError, match="no replica runs"):
+        project.run(["./roll.sh"], 300)
+
+
 # ---- what is open, and what is not
 
 

@@ -30,12 +30,14 @@ class Script:
 
 
 #: KEYS s l g; ARGV holder, known version, ttl. Answers {fence}, {fence, the record}, {0, wait} or {-1, how it went}.
+#: A lock that would last longer than any does was taken before the clock was set back: it is nobody's.
 TAKE = Script(
     _NOW
     + """
 local known = redis.call('HMGET', KEYS[1], 'holder', 'until', 'version')
 if not known[3] then return {-1, redis.call('GET', KEYS[3]) or ''} end
-if known[1] ~= '' and known[1] ~= ARGV[1] and tonumber(known[2]) > now then return {0, known[2] - now} end
+local left = tonumber(known[2]) - now
+if known[1] ~= '' and known[1] ~= ARGV[1] and left > 0 and left <= tonumber(ARGV[3]) then return {0, left} end
 local fence = redis.call('HINCRBY', KEYS[1], 'fence', 1)
 redis.call('HSET', KEYS[1], 'holder', ARGV[1], 'until', now + ARGV[3])
 if known[3] == ARGV[2] then return {fence} end
@@ -71,7 +73,8 @@ return 1
 """
 )
 
-#: KEYS s l expiry live live:OWNER g c; ARGV fence, id, milliseconds to remember. Answers as COMMIT.
+#: KEYS s l expiry live live:OWNER g c; ARGV fence, id, milliseconds to remember. Answers as COMMIT. A store that is
+#: full forgets sessions, and does not remember how they went.
 CLOSE = Script(
     """
 local fence = redis.call('HGET', KEYS[1], 'fence')
@@ -79,8 +82,8 @@ if not fence then return -1 end
 if fence ~= ARGV[1] then return 0 end
 redis.call('DEL', KEYS[1], KEYS[2])
 for i = 3, 5 do redis.call('ZREM', KEYS[i], ARGV[2]) end
-redis.call('SET', KEYS[6], 'session_closed', 'PX', ARGV[3])
-if KEYS[7] then redis.call('SET', KEYS[7], '', 'PX', ARGV[3]) end
+redis.pcall('SET', KEYS[6], 'session_closed', 'PX', ARGV[3])
+if KEYS[7] then redis.pcall('SET', KEYS[7], '', 'PX', ARGV[3]) end
 return 1
 """
 )
@@ -156,11 +159,13 @@ return 1
 """
 )
 
-#: KEYS live; ARGV ttl, ids. Reservations whose seeds still run.
+#: KEYS live, then live:OWNER of each id; ARGV ttl, ids. Reservations whose seeds still run.
 KEEP_RESERVED = Script(
     _NOW
     + """
-for i = 2, #ARGV do redis.call('ZADD', KEYS[1], 'XX', 'GT', now + ARGV[1], ARGV[i]) end
+for i = 2, #ARGV do
+    for _, key in ipairs({KEYS[1], KEYS[i]}) do redis.call('ZADD', key, 'XX', 'GT', now + ARGV[1], ARGV[i]) end
+end
 return 1
 """
 )
@@ -193,8 +198,8 @@ for _, id in ipairs(redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', now, 'LIMIT', 0
         if known[3] then
             redis.call('DEL', key, 'gymwire:l:' .. id)
             redis.call('ZREM', 'gymwire:live:' .. known[5], id)
-            redis.call('SET', 'gymwire:g:' .. id, 'session_expired', 'PX', ARGV[2])
-            if known[6] ~= '' then redis.call('SET', known[6], '', 'PX', ARGV[2]) end
+            redis.pcall('SET', 'gymwire:g:' .. id, 'session_expired', 'PX', ARGV[2])
+            if known[6] ~= '' then redis.pcall('SET', known[6], '', 'PX', ARGV[2]) end
             over[#over + 1] = {id, known[3], known[4], tonumber(known[7]) <= now and 1 or 0}
         end
     end

@@ -18,6 +18,7 @@ from ..answers import Code, Refused
 from ..catalog import Served
 from ..context import About, working_for
 from ..environment import DefinitionError, Environment
+from ..failures import one_line
 from ..metrics import HANDED_OVER
 from ..seeding import SeedRequest, caller_key, fingerprint, task_of
 from ..session import LIVE, Session
@@ -27,7 +28,7 @@ from ..types import Failure, FailureKind, Stage
 from . import scripts
 from .fleet import Fleet
 from .line import Address, Line, StoreAway, StoreError
-from .records import Head, Meta
+from .records import Record, Unreadable
 from .scripts import PREFIX
 from .session import SharedSession, repeat_it, revived
 
@@ -67,17 +68,18 @@ class SharedSessions(Sessions):
         self._copies: dict[str, SharedSession] = {}
         self._finding: dict[tuple[str, str, str], asyncio.Task[SharedSession]] = {}
         self._fences: dict[str, int] = {}
-        self._reserved: dict[str, tuple[bytes, str]] = {}
+        self._reserved: dict[str, tuple[str, bytes]] = {}
         self._keeper: asyncio.Task[None] | None = None
 
     async def open(self) -> None:
-        """Reach the store, and agree with its replicas on what handles are signed with."""
+        """Reach the store, and agree with its replicas on what handles are signed with. Again, it changes nothing."""
+        if self._keeper is not None:
+            return
         try:
             self.signer = await self.fleet.join()
         except (StoreAway, StoreError) as error:
             raise DefinitionError(f"--store: {error}") from None
-        if self._keeper is None:
-            self._keeper = asyncio.create_task(self._keep_for_ever())
+        self._keeper = asyncio.create_task(self._keep_for_ever())
 
     def here(self) -> Iterator[Session]:
         return chain(self.store, list(self._copies.values()))
@@ -143,7 +145,7 @@ class SharedSessions(Sessions):
             raise repeat_it("Another replica seeds this session.")
         self._reserved.pop(session.id, None)
 
-    def _keys(self, session: SharedSession) -> tuple[str, str, str, tuple[str, ...]]:
+    def _keys(self, session: SharedSession) -> tuple[str, str, str, tuple[bytes, ...]]:
         caller = () if session.caller is None else (_caller_name(session.caller),)
         return f"{PREFIX}s:{session.id}", PREFIX + "live", f"{PREFIX}live:{session.owner}", caller
 
@@ -154,7 +156,7 @@ class SharedSessions(Sessions):
         said = (session.id, limits.max_sessions, limits.sessions_per_token, LOCK_MS, self.replica)
         deadline = asyncio.get_running_loop().time() + limits.queue_timeout_s
         # Known from now on: whoever is cancelled while the answer is on its way may have the place already.
-        self._reserved[session.id] = (of_owner.encode(), caller[0] if caller else "")
+        self._reserved[session.id] = of_owner, caller[0] if caller else b""
         while True:
             answer, *rest = await self.line.run(scripts.RESERVE, (live, of_owner, *caller), *said)
             if answer == 1:
@@ -214,11 +216,14 @@ class SharedSessions(Sessions):
             await super().close_caller(served, owner, caller_id)
             return
         name = _caller_name(caller_key(served, owner, caller_id))
-        known = await self.line.ask(("GET", name), self.timeout_s)
-        if known and not known.startswith(b"pending:"):
-            with suppress(Refused):  # gone already
-                await self.close(await self.find(self.signer.handle_of(known.decode()), served, owner))
-        await self.line.run(scripts.CLAIM, (name,), "", REMEMBERED_MS)
+        try:
+            known = await self.line.ask(("GET", name), self.timeout_s)
+            if known and not known.startswith(b"pending:"):
+                with suppress(Refused):  # gone already
+                    await self.close(await self.find(self.signer.handle_of(known.decode()), served, owner))
+            await self.line.run(scripts.CLAIM, (name,), "", REMEMBERED_MS)
+        except StoreAway as away:
+            raise repeat_it(f"{away}.") from None
 
     async def close(self, session: Session) -> None:
         if not isinstance(session, SharedSession):
@@ -297,7 +302,6 @@ class SharedSessions(Sessions):
 
     async def _keep(self) -> None:
         """Renew what this replica works on, end what is over its limits, write what must fail."""
-        await self.fleet.beat()
         fences, reserved = dict(self._fences), dict(self._reserved)
         names = {name: self.replica for _, name in reserved.values() if name}
         if fences or names:
@@ -305,10 +309,12 @@ class SharedSessions(Sessions):
             said = (LOCK_MS, len(fences), *fences.values(), *names.values())
             await self.line.run(scripts.RENEW, keys, *said, patience_s=BEAT_S)
         if reserved:
-            await self.line.run(scripts.KEEP_RESERVED, (PREFIX + "live",), LOCK_MS, *reserved, patience_s=BEAT_S)
+            keys = PREFIX + "live", *(of_owner for of_owner, _ in reserved.values())
+            await self.line.run(scripts.KEEP_RESERVED, keys, LOCK_MS, *reserved, patience_s=BEAT_S)
         if open_sockets := [copy.id for copy in self._copies.values() if copy.sockets and copy.state in LIVE]:
             idle_ms = int(self.limits.idle_timeout_s * 1000)
             await self.line.run(scripts.TOUCH, (PREFIX + "expiry",), idle_ms, *open_sockets, patience_s=BEAT_S)
+        await self.fleet.beat(BEAT_S)
         await self.sweep_store()
         self._drop_idle()
         for handle in list(self.doomed):
@@ -321,18 +327,21 @@ class SharedSessions(Sessions):
         keys = PREFIX + "expiry", PREFIX + "live"
         over = await self.line.run(scripts.SWEEP, keys, SWEPT_AT_ONCE, REMEMBERED_MS, patience_s=BEAT_S)
         for session_id, meta, head, by_lifetime in over:
-            if Head.loads(head).state in LIVE:
-                said = Meta.loads(meta)
-                limit = (
-                    f"{self.limits.lifetime_s:g} s lifetime"
-                    if by_lifetime
-                    else f"{self.limits.idle_timeout_s:g} s idle"
-                )
-                failure = Failure(FailureKind.SESSION_EXPIRED, f"past the limit of {limit}", Stage.IDLE)
-                about = About(session_id.decode(), said.environment, said.wire, said.caller_id or "")
-                self.failures.record(about, failure, None, said.row.data)
-                self.metrics.lapsed(about)
+            try:
+                self._lapsed(session_id.decode(), Record.read((0, meta, head, b"", ())), bool(by_lifetime))
+            except Unreadable as error:
+                logger.warning("session %s is past its limits; %s", session_id.decode(), error)
         return len(over)
+
+    def _lapsed(self, session_id: str, record: Record, by_lifetime: bool) -> None:
+        if record.head.state not in LIVE:
+            return
+        limits, meta = self.limits, record.meta
+        limit = f"{limits.lifetime_s:g} s lifetime" if by_lifetime else f"{limits.idle_timeout_s:g} s idle"
+        failure = Failure(FailureKind.SESSION_EXPIRED, f"past the limit of {limit}", Stage.IDLE)
+        about = About(session_id, meta.environment, meta.wire, one_line(meta.caller_id or ""))
+        self.failures.record(about, failure, None, meta.row.data)
+        self.metrics.lapsed(about)
 
     def _drop_idle(self) -> None:
         """Copies that nobody asked for lately; their sessions are in the store."""
@@ -362,5 +371,6 @@ class SharedSessions(Sessions):
         return failed
 
 
-def _caller_name(caller: CallerKey) -> str:
-    return f"{PREFIX}c:{caller[0]}:{caller[1]}:{caller[2]}"
+def _caller_name(caller: CallerKey) -> bytes:
+    """A key of the store; a caller's id may hold what is no Unicode."""
+    return f"{PREFIX}c:{caller[0]}:{caller[1]}:{caller[2]}".encode("utf-8", "surrogatepass")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -18,7 +19,7 @@ from gymwire.servers.shared import records
 from gymwire.servers.shared import sessions as shared
 from gymwire.servers.shared.line import Address, StoreError
 from gymwire.servers.shared.sessions import SharedSessions
-from gymwire.servers.types import Row, SessionState
+from gymwire.servers.types import Failure, Row, SessionState
 
 from tests.servers.engine import call, refused
 
@@ -210,6 +211,63 @@ async def test_capacity_is_of_all_replicas(redis_server: RedisServer) -> None:
         third = await one.seed(served(), SeedRequest(row=ROW))
         await one.close(third)
         await one.close(first)
+
+
+async def test_a_slow_seed_keeps_its_tokens_place(redis_server: RedisServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Longer than a reservation lasts by itself: the token has no more places for that."""
+    monkeypatch.setattr(shared, "LOCK_MS", 150)
+    monkeypatch.setattr(shared, "BEAT_S", 0.03)
+    go = asyncio.Event()
+
+    class Slow(Counter):
+        async def reset(self, row: Row) -> None:
+            await go.wait()
+            await super().reset(row)
+
+    async with replicas(redis_server, sessions_per_token=1, queue_timeout_s=0.5) as (one, two):
+        seeding = asyncio.create_task(one.seed(Served(Slow), SeedRequest(row=ROW), owner="ann"))
+        await asyncio.sleep(0.4)
+        full = await refused(two.seed(Served(Slow), SeedRequest(row=ROW), owner="ann"))
+        go.set()
+        assert full.code is Code.AT_CAPACITY and (await seeding).state is SessionState.SEEDED
+
+
+async def test_a_lock_from_before_the_clock_was_set_back_is_nobodys(redis_server: RedisServer) -> None:
+    async with replicas(redis_server) as (one, two):
+        first = await one.seed(served(), SeedRequest(row=ROW))
+        locked = "holder", "dead", "until", str(int((time.time() + 3600) * 1000))
+        await one.line.ask(("HSET", f"{shared.PREFIX}s:{first.id}", *locked), 1.0)
+        async with asyncio.timeout(2.0):
+            assert (await call(await two.find(first.handle, served()), "read")).code is Code.OK
+
+
+@pytest.mark.parametrize("broken", ["full", "unreadable"])
+async def test_sessions_expire_whatever_the_store_says_of_one(redis_server: RedisServer, broken: str) -> None:
+    async with replicas(redis_server, 1, idle_timeout_s=0.2) as (one,):
+        assert one._keeper is not None
+        one._keeper.cancel()
+        seeded = [await one.seed(served(), SeedRequest(row=ROW, caller_id=f"a{number}")) for number in range(3)]
+        if broken == "full":
+            await one.line.ask(("CONFIG", "SET", "maxmemory", "1"), 1.0)
+        else:
+            await one.line.ask(("HSET", f"{shared.PREFIX}s:{seeded[1].id}", "head", "[]"), 1.0)
+        told: list[Failure] = []
+        one.failures.observers.append(lambda _, failure: told.append(failure))
+        await asyncio.sleep(0.3)
+        assert await one.sweep_store() == 3
+        assert len(told) == (3 if broken == "full" else 2)
+        await one.line.ask(("CONFIG", "SET", "maxmemory", "0"), 1.0)
+        assert (await refused(seeded[0].verify())).code in (Code.SESSION_EXPIRED, Code.SESSION_LOST)
+
+
+@pytest.mark.parametrize("caller_id", ["\ud800", "a\nb", ":", "x" * 512])
+async def test_any_name_of_a_callers_own_is_kept(redis_server: RedisServer, caller_id: str) -> None:
+    async with replicas(redis_server) as (one, two):
+        asked = SeedRequest(row=ROW, caller_id=caller_id)
+        first = await one.seed(served(), asked)
+        assert (await two.seed(served(), asked)).id == first.id
+        await two.close_caller(served(), "", caller_id)
+        assert (await refused(one.seed(served(), asked))).code is Code.SEED_REFUSED
 
 
 async def test_one_replica_expires_a_session(redis_server: RedisServer) -> None:

@@ -25,6 +25,7 @@ from .formulas import MAX_FORMULA_CHARACTERS, Formula, answer_of, expected_of
 from .math_pool import Question, Verdict, WorkerDied, shared
 from .numbers import NotNumeric, Number, TooLarge
 from .registry import grader
+from .units import same_unit
 
 TOLERANCE = 1e-6
 Expected = str | int | float | Sequence[str | int | float]
@@ -106,7 +107,7 @@ def _compare(given: Formula | None, wanted: Sequence[Formula], tolerance: float)
 
 def _decided(expected: Formula, given: Formula, read: _Read, tolerance: float) -> bool | None:
     """What can be said without algebra; None where it is needed."""
-    if expected.unit and given.unit and expected.unit.casefold() != given.unit.casefold():
+    if expected.unit and given.unit and not same_unit(expected.unit, given.unit):
         return False
     if _plain(expected.text) == _plain(given.text):
         return True

@@ -27,6 +27,17 @@ _CHANGING = _words(
     "sin cos tan cot sec csc log exp pi infty frac cup cap zero one two three four five six seven eight nine ten "
     "eleven twelve twenty thirty forty fifty sixty seventy eighty ninety"
 )
+#: What is written out, and what is short for it; of words that are not here, only the plural's s is looked through.
+_SHORT_FOR = {
+    "millimeter": "mm", "centimeter": "cm", "decimeter": "dm", "meter": "m", "kilometer": "km", "nanometer": "nm",
+    "micrometer": "\u00b5m", "inch": "in inches", "foot": "ft feet", "yard": "yd", "mile": "mi", "gram": "g",
+    "milligram": "mg", "kilogram": "kg", "pound": "lb lbs", "ounce": "oz", "second": "s sec", "millisecond": "ms",
+    "minute": "min", "hour": "h hr hrs", "day": "d", "week": "wk", "year": "yr yrs", "liter": "l", "milliliter": "ml",
+    "deciliter": "dl", "centiliter": "cl", "gallon": "gal", "pint": "pt", "quart": "qt", "degree": "deg",
+    "radian": "rad", "square": "sq", "cubic": "cu", "mile per hour": "mph", "kilometer per hour": "kph kmh",
+}  # fmt: skip
+_SPELLED = {short: name for name, all_short in _SHORT_FOR.items() for short in all_short.split()}
+_POWER = re.compile(r"([a-z\u00b5]+) ?\^ ?\{?([23])\}?")
 _WORD = re.compile(r"[A-Za-z\u00b5/.]+")
 _ALLOWED = re.compile(r"[A-Za-z\u00b5 ./^{}0-9]*")
 #: Cents are money, not hundredths, and `in` is both an inch and a word; these are units all the same.
@@ -51,6 +62,22 @@ def _is_one(word: str, attached: bool) -> bool:
     if len(parts) > 1:
         return all(_is_one(part, attached) for part in parts)
     return bool(parts) and not attached and len(parts[0]) > 3 and parts[0].casefold() not in _CHANGING
+
+
+def same_unit(one: str, other: str) -> bool:
+    """Whether two units are one, as far as names go: `cm` and `centimetres` are, `100 cm` and `1 m` are no question."""
+    return _canonical(one) == _canonical(other)
+
+
+def _canonical(unit: str) -> str:
+    powers = _POWER.sub(lambda match: f"{'square' if match[2] == '2' else 'cubic'} {match[1]}", unit.casefold())
+    words = re.findall(r"[a-z\u00b5]+", powers.replace("/", " per "))
+    return " ".join(_singular(_SPELLED.get(word, word)) for word in words)
+
+
+def _singular(name: str) -> str:
+    name = re.sub(r"(met|lit)res?\b", r"\1er", name)
+    return name.removesuffix("s") if len(name) > 3 else name
 
 
 def spelled_out(text: str) -> str:

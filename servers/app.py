@@ -128,7 +128,10 @@ class App:
             allowed = ", ".join(methods)
             raise Refused(Code.METHOD_NOT_ALLOWED, f"{path} answers to {allowed}.", allow=allowed)
         prefix = "/".join(path.split("/", 3)[:3])
-        return self._fallbacks.get(prefix) or self._rare
+        fallback = self._fallbacks.get(prefix)
+        if fallback is None and path.endswith("\n"):  # to the framework's routes it is the path without it
+            raise Refused(Code.NOT_FOUND, f"There is nothing at {path!r}.")
+        return fallback or self._rare
 
     async def _connect(self, scope: Scope, receive: Receive, send: Send) -> None:
         handler = self._websocket.get(scope["path"])

@@ -142,6 +142,8 @@ class Guard:
                     raise Refused(Code.FORBIDDEN_HOST, "A request has one Host header.")
                 host = value
             elif name == b"authorization":
+                if authorization:
+                    raise Refused(Code.UNAUTHORIZED, "A request has one Authorization header.")
                 authorization = value
             elif name == b"origin":
                 origin = value.strip(b" \t")

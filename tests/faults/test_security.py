@@ -16,6 +16,7 @@ import aiohttp
 import pytest
 from gymwire.adapters import SessionFailed, WrongRequest, connect
 from gymwire.servers.answers import Code
+from yarl import URL
 
 from tests.servers.faces.mcp_clients import META, VERSION
 from tests.serving import Running, serving
@@ -103,9 +104,12 @@ async def test_a_forged_token_opens_nothing(target: Target, http: aiohttp.Client
 @pytest.mark.parametrize("wire", WIRES[1:])
 async def test_a_scope_opens_its_own_paths_alone(target: Target, http: aiohttp.ClientSession, wire: str) -> None:
     await target.honest(wire)
-    for path, token, status in [("/metrics", PLAYER, 403), ("/metrics", ADMIN, 200), ("/environments", ADMIN, 200)]:
-        async with http.get(target.url + path, headers=bearer(token)) as answer:
-            assert answer.status == status
+    opened = [("/metrics", PLAYER, 403), ("/metrics", ADMIN, 200), ("/environments", ADMIN, 200)]
+    aliases = ("/metrics%0A", "/%6Detrics%0a", "/metrics%0D", "/metrics%00", "/metrics%20", "//metrics", "/metrics/")
+    for path, token, status in [*opened, *((alias, PLAYER, 404) for alias in aliases)]:
+        address = URL(target.url + path, encoded=True)
+        async with http.get(address, headers=bearer(token), allow_redirects=True) as answer:
+            assert answer.status == (403 if path.endswith("/") else status), path
     with pytest.raises((SessionFailed, WrongRequest)):
         await target.honest(wire, ADMIN)
 

@@ -120,3 +120,11 @@ def test_a_browser_that_was_led_astray_is_refused() -> None:
     assert guard.admit("/x", headers(host="[::1]:8200", origin="http://[::1]:8200")) == ""
     with pytest.raises(Refused, match="one Host"):
         guard.admit("/x", [(b"host", b"127.0.0.1"), (b"host", b"evil.example")])
+
+
+def test_a_request_names_one_token() -> None:
+    """Whoever reads the first of two headers, and whoever reads the last, would see different clients."""
+    guard, headers = Guard(["alpha"]), [(b"authorization", b"Bearer alpha"), (b"authorization", b"Bearer x")]
+    for order in (headers, headers[::-1]):
+        with pytest.raises(Refused, match="one Authorization"):
+            guard.admit("/x", order)

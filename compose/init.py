@@ -1,6 +1,7 @@
 """Make the deployment's secrets as files in volumes, each once; what is there already stays as it is.
 
     tokens/tokens     what clients send: one token that may play, one that may read figures (0400)
+    signing/key       what the environments' servers sign handles with, for them alone (0400)
     sandbox/token     between the environments' servers and the sandbox (0440: the sandbox service is of the group);
                       beside it the one for figures
     metrics/token     the one for figures alone, for Prometheus, whose user is another one (0444)
@@ -22,6 +23,7 @@ def main() -> int:
     os.umask(0o077)
     play, figures = secrets.token_urlsafe(32), secrets.token_urlsafe(32)
     made = make(ROOT / "tokens/tokens", f"{play} play name=players\n{figures} admin name=metrics\n", 0o400)
+    make(ROOT / "signing/key", f"{secrets.token_hex(32)}\n", 0o400)
     figures = admin_token(ROOT / "tokens/tokens")
     make(ROOT / "metrics/token", figures, 0o444)
     make(ROOT / "sandbox/token", f"{secrets.token_urlsafe(32)} play\n{figures} admin\n", 0o440)

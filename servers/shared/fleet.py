@@ -102,14 +102,13 @@ class Fleet:
         if not seen.signed <= known:
             raise Strangers(f"--store: {STILL_ALIVE if self._keys else OF_A_FILE}")
 
-    async def beat(self) -> Seen:
-        """Say that this replica is there; what else is."""
-        self.seen = await self._look(self._said, self._lifetime_ms)
-        return self.seen
+    async def beat(self, patience_s: float | None = None) -> None:
+        """Say that this replica is there, and see what else is."""
+        self.seen = await self._look(self._said, self._lifetime_ms, patience_s)
 
-    async def _look(self, said: str, signing_ms: int) -> Seen:
+    async def _look(self, said: str, signing_ms: int, patience_s: float | None = None) -> Seen:
         words = said, THERE_MS, self._signer.fingerprints[0], signing_ms, secrets.token_hex(4)
-        replicas, signed, live, store = await self._line.run(scripts.BEAT, KEYS, *words)
+        replicas, signed, live, store = await self._line.run(scripts.BEAT, KEYS, *words, patience_s=patience_s)
         others = tuple(other for item in replicas if (other := Replica.read(item)).name != self.name)
         return Seen(others, frozenset(item.decode() for item in signed), live, store.decode())
 

@@ -219,7 +219,8 @@ FADE_KEY = Script("if redis.call('PTTL', KEYS[1]) == -1 then redis.call('PEXPIRE
 
 #: KEYS replicas signed live expiry id; ARGV who asks or '' (who only looks), ttl, fingerprint of its first key,
 #: milliseconds that handles of that live or 0 (who signs none yet), an id. Answers {the replicas there, fingerprints of
-#: which handles may be alive, live sessions, the store's id}. Writes every half ttl only: a write waits for the disk.
+#: which handles may be alive, live sessions, the store's id}. Writes every half ttl only: a write waits for
+#: the disk; a store that is full does without.
 BEAT = Script(
     _NOW
     + """
@@ -228,12 +229,12 @@ redis.call('ZREMRANGEBYSCORE', KEYS[2], '-inf', now)
 local signed = redis.call('EXISTS', KEYS[4]) == 1 and redis.call('ZRANGE', KEYS[2], 0, -1) or {}
 local function keep(key, member, ttl)
     local known = redis.call('ZSCORE', key, member)
-    if not known or tonumber(known) < now + ttl - ARGV[2] / 2 then redis.call('ZADD', key, now + ttl, member) end
+    if not known or tonumber(known) < now + ttl - ARGV[2] / 2 then redis.pcall('ZADD', key, now + ttl, member) end
 end
 if ARGV[1] ~= '' then keep(KEYS[1], ARGV[1], ARGV[2]) end
 if ARGV[4] ~= '0' then
     keep(KEYS[2], ARGV[3], ARGV[4])
-    redis.call('SET', KEYS[5], ARGV[5], 'NX')
+    redis.pcall('SET', KEYS[5], ARGV[5], 'NX')
 end
 local live = redis.call('ZCOUNT', KEYS[3], now, '+inf')
 return {redis.call('ZRANGE', KEYS[1], 0, -1), signed, live, redis.call('GET', KEYS[5]) or ''}

@@ -23,6 +23,7 @@ from tests.peers.vf_eval import VfEval
 
 pytestmark = [pytest.mark.docker, pytest.mark.slow, pytest.mark.timeout(700)]
 SESSIONS = 48
+SECRETS = ("tokens/tokens", "sandbox/token", "signing/key")
 
 
 @pytest.mark.parametrize("profile", ["", "metrics", "trainer", "*"])
@@ -187,9 +188,9 @@ def test_who_reaches_whom(project: Project, service: str, host: str, port: int, 
 
 
 def test_no_secret_is_in_a_layer_an_environment_or_a_log(project: Project) -> None:
-    words = {word for path in ("tokens/tokens", "sandbox/token") for word in project.secret(path).split()}
+    words = {word for path in SECRETS for word in project.secret(path).split()}
     secrets = {word.encode() for word in words if len(word) > 40}
-    assert len(secrets) == 3
+    assert len(secrets) == 4
     said = [
         project.compose("logs", "--no-color").encode(),
         project.docker("history", "--no-trunc", _image(project)).encode(),
@@ -203,16 +204,18 @@ def test_no_secret_is_in_a_layer_an_environment_or_a_log(project: Project) -> No
 
 
 def test_the_secrets_are_files_that_only_their_service_reads(project: Project) -> None:
-    listed = project.compose("exec", "-T", "envs", "stat", "-c", "%a %u %n", "/run/gymwire/tokens/tokens")
-    assert listed.split()[:2] == ["400", "10001"]
-    with pytest.raises(AssertionError, match="Permission denied"):  # an empty folder that it may not even list
-        project.compose("exec", "-T", "sandbox", "ls", "/run/gymwire/tokens")
+    for folder, name in (("tokens", "tokens"), ("signing", "key")):
+        listed = project.compose("exec", "-T", "envs", "stat", "-c", "%a %u %n", f"/run/gymwire/{folder}/{name}")
+        assert listed.split()[:2] == ["400", "10001"]
+        with pytest.raises(AssertionError, match="Permission denied"):  # an empty folder that it may not even list
+            project.compose("exec", "-T", "sandbox", "ls", f"/run/gymwire/{folder}")
+    assert project.compose("exec", "-T", "redis", "redis-cli", "exists", "gymwire:key").strip() == "0"
 
 
 def test_a_second_start_keeps_the_secrets(project: Project) -> None:
-    before = project.secret("tokens/tokens")
+    before = [project.secret(path) for path in SECRETS]
     project.compose("run", "--rm", "--no-deps", "init")
-    assert project.secret("tokens/tokens") == before
+    assert [project.secret(path) for path in SECRETS] == before
 
 
 def test_the_image_holds_the_package_and_nothing_of_the_clone(project: Project) -> None:

@@ -64,7 +64,7 @@ def test_all_files_are_applied_and_none_holds_a_secret() -> None:
     assert sorted(kustomization["resources"]) == FILES
     assert not of("Secret")
     readme = (FOLDER / "README.md").read_text()
-    assert all(key in readme for key in ("redis-password=", "store=", "tokens="))
+    assert all(key in readme for key in ("redis-password=", "store=", "tokens=", "signing-key="))
 
 
 @pytest.mark.parametrize("pod", PODS.values(), ids=PODS)
@@ -124,7 +124,10 @@ def test_the_server_takes_its_arguments() -> None:
     ports = {port["name"]: port["containerPort"] for port in SERVER["ports"]}
     assert f"--port={ports['http']}" in words
     mounts = {mount["name"]: mount["mountPath"] for mount in SERVER["volumeMounts"]}
-    assert f"--token-file={mounts['secret']}/tokens" in words
+    files = {item["path"] for volume in ENVS["volumes"] for item in volume.get("secret", {}).get("items", ())}
+    assert files == {"tokens", "signing-key"}
+    given = {f"--token-file={mounts['secret']}/tokens", f"--signing-key-file={mounts['secret']}/signing-key"}
+    assert given <= set(words)
 
 
 def test_the_gateway_has_room_for_all_replicas() -> None:

@@ -56,6 +56,20 @@ async def _until(project: Project, expected: dict[str, int]) -> None:
             await asyncio.sleep(0.1)
 
 
+async def test_the_signing_key_is_replaced_under_live_sessions(project: Project, tmp_path: Path) -> None:
+    """The third step has to wait for the sessions that the old key named."""
+    replacing = blocks("The signing key")[0].partition("# ... when")[0].replace("./roll.sh", f"{FOLDER}/roll.sh")
+    project.up(1)
+    old = project.secret("signing/key").split()
+
+    def replace() -> None:
+        run(project, replacing, tmp_path)
+
+    kept = await playing.interrupted(project, "counter", playing.REMOTE, SESSIONS, replace)
+    assert kept == await playing.undisturbed(project, "counter", playing.REMOTE, SESSIONS)
+    assert (keys := project.secret("signing/key").split())[1:] == old and keys[0] != old[0]
+
+
 async def test_sessions_come_back_from_a_backup(project: Project, tmp_path: Path) -> None:
     copying, restoring = blocks("Back up and restore the sessions")
 

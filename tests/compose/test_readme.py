@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import os
 import re
+import subprocess
 from pathlib import Path
 
 import aiohttp
 import pytest
 
+from tests import docker_engine
 from tests.compose import playing
-from tests.compose.project import FOLDER, Project
+from tests.compose.project import FILES, FOLDER, Project, plugin_folder
 
 pytestmark = [pytest.mark.docker, pytest.mark.slow, pytest.mark.timeout(700)]
 SESSIONS = 16
@@ -83,8 +87,18 @@ async def test_sessions_come_back_from_a_backup(project: Project, tmp_path: Path
 
 
 def test_every_variable_is_explained_with_its_default() -> None:
-    explained = dict(re.findall(r"^([A-Z_]+)=(.*)$", (FOLDER / ".env.example").read_text(), re.MULTILINE))
+    explained = dict(re.findall(r"^(?:# )?([A-Z_]+)=(.*)$", (FOLDER / ".env.example").read_text(), re.MULTILINE))
     text = "".join((FOLDER / name).read_text() for name in ("compose.yaml", "compose.debian.yaml"))
     used = dict(re.findall(r"\$\{([A-Z_]+):-([^}]*)\}", text.replace("gymwire-haproxy", "haproxy:3.0")))
     used |= {"REDIS_IMAGE": "redis:7.4-bookworm"}  # compose.debian.yaml has another one
     assert explained == used
+
+
+def test_a_copy_of_the_example_lets_the_debian_images_have_their_own_names() -> None:
+    """Else what is built from Debian's packages would be called `haproxy:3.0` on this machine."""
+    docker_engine.required()
+    environment = {"PATH": os.environ["PATH"], "DOCKER_CONFIG": str(plugin_folder()), "COMPOSE_FILE": ":".join(FILES)}
+    command = ["docker", "compose", "--env-file", ".env.example", "config", "--format", "json"]
+    services = json.loads(subprocess.check_output(command, cwd=FOLDER, env=environment))["services"]
+    images = [services[name]["image"] for name in ("gateway", "redis")]
+    assert images == ["gymwire-haproxy", "gymwire-redis"]

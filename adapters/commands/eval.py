@@ -5,9 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import signal
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -18,22 +16,23 @@ from yarl import URL
 from ...servers.catalog import Served
 from ...servers.commands.options import environment_names, errors, read_served, stop
 from ...servers.types import Json
-from ..connect import Connection, connect
+from ..connect import connect
 from ..evaluation.compare import compare, read_run
 from ..evaluation.dialogue import NATIVE, PARSERS
 from ..evaluation.episode import Seat
 from ..evaluation.model import ChatModel, Patience, Sampling
-from ..evaluation.plan import Wanted, plan_of
+from ..evaluation.plan import Wanted
 from ..evaluation.report import write_report
-from ..evaluation.results import Folder, StorageFull
-from ..evaluation.run import Run, Stopped, begin, finish, settings_of
-from ..evaluation.terminal import Terminal, print_comparison, print_summary
+from ..evaluation.results import SUMMARY, Folder, StorageFull
+from ..evaluation.run import Run, State, Stopped, mark
+from ..evaluation.terminal import print_comparison, print_summary
+from ..evaluation.work import INTERRUPTED, INTERRUPTED_EXIT, Work
 from ..foreign import McpOptions, OpenEnvOptions
 from ..resolve import WIRES, is_url
 from ..session import WrongRequest
 from . import foreign_options as strangers
 
-MASKED_EXIT, INTERRUPTED_EXIT = 3, 130
+MASKED_EXIT = 3
 ROWS, ASKING, RESULTS = "Rows", "How the model is asked", "Results"
 
 
@@ -217,7 +216,7 @@ def eval_(
     stranger = _strangers(options, OpenEnvOptions(reward=reward, reset_fields=tuple(reset_field)))
     if tool_parser not in (NATIVE, *PARSERS):
         stop(f"there is no tool parser {tool_parser!r}; there are: {', '.join((NATIVE, *PARSERS))}")
-    served = None if is_url(target) else read_served([target], settings or (), [str(rows)] if rows else ())[0]
+    served = _served(target, wire, settings or (), rows)
     sampling = Sampling(temperature, top_p, max_tokens, tuple(stop_at or ()), _object(extra_body))
     chat = ChatModel(
         model, _url(base_url), key=_key(api_key_env), sampling=sampling,
@@ -227,96 +226,47 @@ def eval_(
     work = Work(
         target, served, Seat(connection, chat, tool_parser, max_turns, seed, messages),
         Wanted(split, rows, count, repeats, by), concurrency, Folder(out) if out else None, retry_failed, solved,
-        as_json,
+        as_json, scored=bool(reward_tool),
     )  # fmt: skip
     try:
         other = read_run(compare_with) if compare_with else None
         run, state = asyncio.run(work.run())
+        summary = run.summary()
+        if other is not None:
+            summary["comparison"] = compare((f"{model} (this run)", run.results()), other)
+        _show(summary, as_json=as_json)
+        if out:
+            _write(Folder(out), run, state, summary)
     except WrongRequest as error:
         stop(str(error))
     except StorageFull as error:
         stop(f"{error}; what was finished before is kept, and the same command goes on", 1)
     except Stopped as error:
         stop(f"{error}{_goes_on(out)}")
-    summary = run.summary()
-    if other is not None:
-        summary["comparison"] = compare((f"{model} (this run)", run.results()), other)
-    _show(summary, as_json=as_json)
-    if out:
-        _write(Folder(out), run, state, summary)
-    if state == "interrupted":
-        errors.print(f"gymwire: interrupted{_goes_on(out)}", markup=False)
-    raise typer.Exit(_status(summary, state, max_failed, fail_under))
+    except KeyboardInterrupt:
+        stop(INTERRUPTED + _goes_on(out), INTERRUPTED_EXIT)
+    if state is State.STOPPED:
+        stop(INTERRUPTED + _goes_on(out), INTERRUPTED_EXIT)
+    raise typer.Exit(_status(summary, max_failed, fail_under))
 
 
-def _write(folder: Folder, run: Run, state: str, summary: Json) -> None:
-    try:
-        finish(folder, run, state, summary)
-        write_report(folder, summary)
-    except StorageFull as error:
-        stop(str(error), 1)
+def _served(target: str, wire: str | None, settings: Sequence[str], rows: Path | None) -> Served | None:
+    """The environment in this process, if it is one."""
+    if is_url(target):
+        return None
+    if wire not in (None, "local") or " " in target:
+        stop(
+            f"{target!r} is no URL; start the server and give its URL, or serve a command that speaks MCP on every "
+            "wire: gymwire bridge 'COMMAND' --from mcp"
+        )
+    return read_served([target], settings, [str(rows)] if rows else ())[0]
 
 
-@dataclass
-class Work:
-    """One call of the command, inside its event loop."""
-
-    target: str
-    served: Served | None
-    seat: Seat
-    wanted: Wanted
-    concurrency: int
-    folder: Folder | None
-    retry_failed: bool
-    solved: float
-    quiet: bool
-
-    async def run(self) -> tuple[Run, str]:
-        """Play; answers the run and how it ended."""
-        async with self.seat.connection as connection, self.seat.model:
-            plan = plan_of(self.wanted, connection.info, self.served)
-            run = Run(self.seat, plan, self.concurrency, self.folder, self.solved)
-            if self.folder is not None:
-                self.folder.open()
-            try:
-                self._begin(run, connection)
-                return run, await self._play(run)
-            finally:
-                if self.folder is not None:
-                    self.folder.close()
-
-    def _begin(self, run: Run, connection: Connection) -> None:
-        if self.folder is None:
-            return
-        settings = settings_of(run, connection.info)
-        url = str(URL(self.target).with_user(None)) if is_url(self.target) else self.target
-        done = begin(self.folder, run, settings, url, retry_failed=self.retry_failed)
-        if done:
-            errors.print(f"{done} of {len(run.plan)} episodes are done already", markup=False)
-
-    async def _play(self, run: Run) -> str:
-        with Terminal(len(run.plan), run.results(), quiet=self.quiet) as terminal:
-            run.on_result = terminal.add
-            playing = asyncio.ensure_future(run.play())
-            _stop_on_signals(playing)
-            try:
-                await playing
-            except asyncio.CancelledError:
-                return "interrupted"
-        return "finished"
-
-
-def _stop_on_signals(playing: asyncio.Future[None]) -> None:
-    """The first signal stops playing and writes what is there, the second ends the process at once."""
-    loop = asyncio.get_running_loop()
-
-    def first() -> None:
-        playing.cancel()
-        for number in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(number, os._exit, INTERRUPTED_EXIT)
-
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, first)
+def _write(folder: Folder, run: Run, state: State, summary: Json) -> None:
+    """The last word of the manifest, the summary, and the page."""
+    mark(folder, run, state, INTERRUPTED if state is State.STOPPED else "")
+    folder.write_json(SUMMARY, summary)
+    write_report(folder, summary)
 
 
 def _strangers(mcp: McpOptions, openenv: OpenEnvOptions) -> dict[str, Any]:
@@ -377,9 +327,7 @@ def _goes_on(out: Path | None) -> str:
     return f"; the same command goes on from what is in {out}" if out else ""
 
 
-def _status(summary: Json, state: str, max_failed: float, fail_under: float | None) -> int:
-    if state == "interrupted":
-        return INTERRUPTED_EXIT
+def _status(summary: Json, max_failed: float, fail_under: float | None) -> int:
     if summary["masked_share"] > max_failed:
         errors.print(f"gymwire: {summary['masked_share']:.1%} of the episodes are masked", markup=False)
         return MASKED_EXIT

@@ -17,6 +17,8 @@ from ..sources import Source, of_rows, read_file, read_split
 
 #: Characters of a column's value that name a group.
 GROUP_CHARACTERS = 80
+#: Wires on which a server that is not gymwire's begins no episode without a whole row.
+WHOLE_ROWS = ("nemo-gym", "mcp")
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +73,10 @@ class Wanted:
     column: str | None = None
 
 
-def plan_of(wanted: Wanted, info: EnvironmentInfo, served: Served | None) -> Plan:
+def plan_of(wanted: Wanted, info: EnvironmentInfo, served: Served | None, wire: str) -> Plan:
     """Find the tasks. Raises `WrongRequest`."""
+    if wanted.file is None and served is None and not info.wires and wire in WHOLE_ROWS:
+        raise WrongRequest(f"a server of others has no rows to choose from over {wire}: give it some with --rows FILE.")
     try:
         sources, seeded = _sources(wanted, info, served)
     except RowError as error:

@@ -7,6 +7,7 @@ import platform
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from enum import StrEnum
 from hashlib import sha256
 from importlib.metadata import version
 from time import perf_counter
@@ -20,13 +21,22 @@ from ..session import WrongRequest
 from .episode import Played, Seat, play
 from .model import ModelRefused
 from .plan import Job, Plan
-from .results import MANIFEST, SUMMARY, Folder, Key, Result
+from .results import MANIFEST, Folder, Key, Result
 from .summary import summary_of
 
 #: Episodes that end before the model ever answered: after so many, the run stops instead of masking every one.
 FUSE = 3
 #: Settings that may grow when a run goes on.
 GROWING = ("rows", "repeats")
+
+
+class State(StrEnum):
+    """Of a run's manifest. A process that was killed leaves `running` behind."""
+
+    RUNNING = "running"
+    FINISHED = "finished"
+    STOPPED = "stopped"  # interrupted, or refused by the endpoint
+    FAILED = "failed"  # on our side: a full disk
 
 
 class Stopped(Exception):
@@ -157,13 +167,14 @@ def begin(folder: Folder, run: Run, settings: Json, url: str, *, retry_failed: b
     if before is None:
         if folder.results.stat().st_size:
             raise WrongRequest(f"{folder.path} holds results without a manifest; give another --out")
-        folder.write_json(MANIFEST, {"state": "running", "settings": settings, "started": now, "resumed": []})
+        folder.write_json(MANIFEST, {"state": State.RUNNING, "settings": settings, "started": now, "resumed": []})
         return 0
     _check_same(folder, before.get("settings") or {}, settings)
     run.done = folder.keep(drop_failed=retry_failed)
     run.before_s = float(before.get("wall_s") or 0.0)
     resumed = [*(before.get("resumed") or ()), now]
-    folder.write_json(MANIFEST, before | {"state": "running", "settings": settings, "resumed": resumed})
+    goes_on = {"state": State.RUNNING, "reason": "", "settings": settings, "resumed": resumed}
+    folder.write_json(MANIFEST, before | goes_on)
     return len(run.results())
 
 
@@ -183,12 +194,11 @@ def _grows(before: Any, now: Any) -> bool:
     return isinstance(before, int) and isinstance(now, int) and before < now
 
 
-def finish(folder: Folder, run: Run, state: str, summary: Json) -> None:
-    """Bring the manifest up to date and write the summary."""
+def mark(folder: Folder, run: Run, state: State, reason: str = "") -> None:
+    """Bring the manifest up to date. Raises `StorageFull`."""
     manifest = folder.manifest() or {}
-    more = {"state": state, "ended": _now(), "wall_s": round(run.wall_s, 3)}
+    more = {"state": state, "reason": reason, "ended": _now(), "wall_s": round(run.wall_s, 3)}
     folder.write_json(MANIFEST, manifest | more)
-    folder.write_json(SUMMARY, summary)
 
 
 def _now() -> str:

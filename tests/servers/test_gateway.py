@@ -60,19 +60,17 @@ async def test_strangers_push_no_session_out_of_the_table(tmp_path: Path) -> Non
                         async with http.post(f"{url}/pinned/{path}", data=b"{}", headers=headers) as answer:
                             assert answer.status == 401
             assert remembered(told) == 0
-            async with connect(url, wire="nemo-gym", token=TOKEN) as connection:
-                async with connection.session(split="eval", index=0) as session:
-                    assert not (await session.call("add", {"n": 1})).is_error
+            async with connect(url, wire="nemo-gym", token=TOKEN) as connection, connection.session() as session:
+                assert not (await session.call("add", {"n": 1})).is_error
             assert remembered(told) == 1
 
 
 async def test_a_head_that_drips_is_ended(tmp_path: Path) -> None:
     need("haproxy")
-    with serving(tmp_path / "one", "counter") as one:
-        with haproxy(tmp_path, one.url.removeprefix("http://")) as (port, _):
-            for start in (b"", b"POST /counter/gym/add HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Slow: "):
-                reader, writer = await asyncio.open_connection("127.0.0.1", port)
-                writer.write(start)
-                async with asyncio.timeout(10):
-                    assert b" 408 " in await reader.read() or not start
-                writer.close()
+    with serving(tmp_path / "one", "counter") as one, haproxy(tmp_path, one.url.removeprefix("http://")) as (port, _):
+        for start in (b"", b"POST /counter/gym/add HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Slow: "):
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(start)
+            async with asyncio.timeout(10):
+                assert b" 408 " in await reader.read() or not start
+            writer.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,8 +15,10 @@ import pytest
 from gymwire.adapters import Connection, McpOptions, OpenEnvOptions, SessionFailed, connect
 from gymwire.servers import Row
 from gymwire.servers.rows import read_rows
-from gymwire.servers.types import FailureKind, Outcome, ToolResult
+from gymwire.servers.types import FailureKind, Json, Outcome, ToolResult
 
+from tests.adapters.chat_endpoint import Turn, chat_endpoint
+from tests.adapters.evaluating import evaluate, lines_in
 from tests.peers.foreign_servers import (
     Foreign,
     everything_command,
@@ -122,6 +125,43 @@ async def test_a_bridged_episode_is_the_one_that_the_origin_plays(origin: Origin
     assert any(result.is_error for result in own)
     assert [result.text for result in results] == [result.text for result in own]
     assert scored.reward == outcome.reward == pytest.approx(origin.reward)
+
+
+def evaluated(origin: Origin, target: str, folder: Path, *options: str) -> list[Json]:
+    """The origin's row, played by `gymwire eval` with a model that makes the origin's calls."""
+
+    def say(body: Json, number: int) -> Turn:
+        made = sum(message["role"] == "tool" for message in body["messages"])
+        if made == len(origin.calls):
+            return Turn(origin.answer)
+        name, arguments = origin.calls[made]
+        offered = [tool["function"]["name"] for tool in body["tools"]]
+        return Turn(calls=[(name if name in offered else offered[0], json.dumps(arguments))])
+
+    rows = folder / "row.jsonl"
+    rows.write_text(json.dumps(origin.row.to_json()) + "\n")
+    given = ("-n", "1") if origin.row == Row() else ("--rows", str(rows))
+    with chat_endpoint(say) as endpoint:
+        done = evaluate(target, endpoint.url, *given, "--out", str(folder), *options)
+    assert done.exit_code == 0, done.output
+    return lines_in(folder)
+
+
+@pytest.mark.parametrize("wire", WIRES)
+def test_gymwire_eval_plays_a_bridge(origin: Origin, bridge: Running, wire: str, tmp_path: Path) -> None:
+    (line,) = evaluated(origin, bridge.url, tmp_path, "--wire", wire)
+    assert (line["reward"], line["calls"]) == (pytest.approx(origin.reward), len(origin.calls))
+
+
+def test_gymwire_eval_plays_the_origin_itself_or_says_how(origin: Origin, tmp_path: Path) -> None:
+    if origin.wire != "mcp":
+        options = ("--reward", "sum") if origin.wire == "openenv" else ()
+        (line,) = evaluated(origin, origin.words, tmp_path, "--wire", origin.wire, *options)
+        assert (line["reward"], line["calls"]) == (pytest.approx(origin.reward), len(origin.calls))
+        return
+    done = evaluate(origin.words, "http://127.0.0.1:9/v1", "--wire", "mcp", "-n", "1")
+    assert done.exit_code == 2 and done.stderr.count("\n") == 1
+    assert "gymwire bridge " in done.stderr and "--from mcp" in done.stderr
 
 
 async def test_sessions_of_a_bridge_do_not_mix(origin: Origin, bridge: Running) -> None:

@@ -178,7 +178,7 @@ class App:
 
     async def prepare(self) -> None:
         """Set the environments up, once. Raises `DefinitionError` in one sentence."""
-        await self.sessions.open()
+        await self.sessions.open(self.served)
         for item in self.served:
             await item.prepare()
 

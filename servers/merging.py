@@ -14,11 +14,12 @@ from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.registry import Collector
 
 from .figures import text_of
+from .metrics import STORE_SLOTS
 
 #: Types whose values only grow: what a worker has counted stays counted when it has ended.
 CUMULATIVE = frozenset(("counter", "histogram"))
 #: Alike in every worker.
-SAME = frozenset(("gymwire_build_info",))
+SAME = frozenset(("gymwire_build_info", *STORE_SLOTS))
 OWN_PREFIX = "process_"
 BORN = "process_start_time_seconds"
 Labels = tuple[tuple[str, str], ...]

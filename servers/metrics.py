@@ -29,6 +29,8 @@ MAX_KINDS = 50
 #: Tools told apart in one environment's failures; a bridged server may list any number.
 MAX_TOOLS = 100
 WHERE = ("environment", "wire")
+#: What every replica of a store tells alike.
+STORE_SLOTS = "gymwire_store_slots", "gymwire_store_slots_free"
 #: What a drain does with a live session.
 FAILED, HANDED_OVER = "failed", "handed_over"
 #: What a session ends as: with an outcome, or closed without one.
@@ -165,14 +167,27 @@ def _live(sessions: Sessions, environments: Collection[str]) -> Iterator[Metric]
     states = Tally({(name, state): 0 for name in environments for state in ("seeded", "active")})
     calls = 0
     for session in sessions.here():
-        states[session.served.name, session.state.value] += 1
+        states[session.served.name, session.state.value] += not sessions.is_elsewhere(session)
         calls += session.in_flight
     family = GaugeMetricFamily("gymwire_sessions", "Sessions by state.", labels=("environment", "state"))
     for key, count in sorted(states.items()):
         family.add_metric(key, count)
     yield family
-    slots = sessions.slots
     yield GaugeMetricFamily("gymwire_requests_in_flight", "Calls, verifies and closes that sessions serve.", calls)
-    yield GaugeMetricFamily("gymwire_slots", "Session slots, free or taken.", slots.size)
-    yield GaugeMetricFamily("gymwire_slots_free", "Free session slots.", slots.free)
-    yield GaugeMetricFamily("gymwire_seeds_queued", "Seeds waiting for a slot.", slots.queued + sessions.owners.queued)
+    yield GaugeMetricFamily("gymwire_seeds_queued", "Seeds waiting for a slot.", sessions.queued)
+    yield from _slots(sessions)
+
+
+def _slots(sessions: Sessions) -> Iterator[Metric]:
+    size, free = sessions.slots_of()
+    yield GaugeMetricFamily("gymwire_slots", "Session slots of this process, free or taken.", size)
+    yield GaugeMetricFamily("gymwire_slots_free", "Free session slots of this process.", free)
+    shared = sessions.store_slots()
+    for name, about, value in (
+        (STORE_SLOTS[0], "Session slots of the store, free or taken: of all its replicas together.", "size"),
+        (STORE_SLOTS[1], "Free session slots of the store: of all its replicas together.", "free"),
+    ):
+        family = GaugeMetricFamily(name, about, labels=("store",))
+        if shared is not None:
+            family.add_metric((shared.store,), getattr(shared, value))
+        yield family

@@ -4,6 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from typing import NamedTuple
+
+
+class StoreSlots(NamedTuple):
+    """The slots of a store, which all of its replicas share, by the store's own name: how many, and how many free."""
+
+    store: str
+    size: int
+    free: int
 
 
 class QueueTimeout(Exception):

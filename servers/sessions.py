@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -22,7 +22,7 @@ from .context import working_for
 from .environment import Environment
 from .failures import FailureLog, assign
 from .metrics import FAILED, Metrics
-from .queueing import PerOwner, QueueTimeout, Slots
+from .queueing import PerOwner, QueueTimeout, Slots, StoreSlots
 from .results import clean_text
 from .rows import RowsBroken
 from .running import Threads
@@ -82,8 +82,8 @@ class Sessions:
         self.failures.observers.append(self.metrics.failed)
         self.metrics.watch(self)
 
-    async def open(self) -> None:
-        """What must be done before the first session, in the loop that will serve. Raises `DefinitionError`."""
+    async def open(self, served: Sequence[Served] = ()) -> None:
+        """What must be done before these have a session, in the loop that will serve. Raises `DefinitionError`."""
 
     # ---- seeding
 
@@ -264,6 +264,10 @@ class Sessions:
         """The sessions that this process holds."""
         return iter(self.store)
 
+    def is_elsewhere(self, session: Session) -> bool:
+        """Whether another process has the session by now, which counts it."""
+        return False
+
     def _turn_away(self, handle: str, session: Session | None, served: Served) -> None:
         """Tell of a handle that is another's, or nobody's: what a policy or a tenant guesses."""
         if session is not None:
@@ -326,6 +330,20 @@ class Sessions:
                 reclaimed += 1
             self._forget(session, Code.SESSION_EXPIRED)
         return reclaimed
+
+    # ---- capacity
+
+    @property
+    def queued(self) -> int:
+        """Seeds that wait for a slot."""
+        return self.slots.queued + self.owners.queued
+
+    def slots_of(self, served: Served | None = None) -> tuple[int, int]:
+        """Slots for sessions of an environment, and how many are free; without one, those of this process alone."""
+        return self.slots.size, self.slots.free
+
+    def store_slots(self) -> StoreSlots | None:
+        """Slots that this process shares with others; None where it shares none."""
 
     # ---- draining
 

@@ -100,8 +100,9 @@ def view(servers: Sequence[Server], now: float) -> View:
     """What there is to show; `now` is the time of day, in seconds."""
     lines = [_server(server, now) for server in servers]
     figures = _Figures(servers)
-    sums = ("live", "slots", "slots_free", "queued", "episodes_per_s", "calls_per_s", "connections", "cpu")
-    total = {name: math.fsum(getattr(line, name) for line in lines) for name in (*sums, "memory_bytes")}
+    sums = ("live", "queued", "episodes_per_s", "calls_per_s", "connections", "cpu", "memory_bytes")
+    total = {name: math.fsum(getattr(line, name) for line in lines) for name in sums}
+    total |= {name: figures.places(name) for name in ("slots", "slots_free")}
     return View(
         lines,
         [figures.environment(name) for name in figures.environments()],
@@ -124,7 +125,8 @@ class _Figures:
         answering = [server for server in servers if server.look is not None and not server.problem]
         chosen = {server.env for server in servers}
         self._env = chosen.pop() if len(chosen) == 1 else None
-        self.now = _summed(server.look.values for server in answering if server.look is not None)
+        self._looks = [server.look for server in answering if server.look is not None]
+        self.now = _summed(look.values for look in self._looks)
         self.all = _summed(server.look.growing for server in servers if server.look is not None)
         self.lately = _summed(growth.series for server in servers for growth in server.growths)
         self.seconds = max((math.fsum(growth.seconds for growth in server.growths) for server in servers), default=0.0)
@@ -134,6 +136,14 @@ class _Figures:
         seen = {dict(labels)["environment"] for labels in self.all.get("gymwire_seeds_total", ())}
         found = seen.union(*(server.environments for server in self._servers))
         return sorted(found if self._env is None else found & {self._env})
+
+    def places(self, name: str) -> int:
+        """Slots of the servers' own, and those of their stores, each of which all of its replicas tell."""
+        stores: dict[Labels, float] = {}
+        for look in self._looks:
+            for labels, value in look.values.get(f"gymwire_store_{name}", {}).items():
+                stores[labels] = max(value, stores.get(labels, 0.0))
+        return int(total(self.now, f"gymwire_{name}") + math.fsum(stores.values()))
 
     def graders(self) -> list[str]:
         names = ("gymwire_grader_seconds_count", _BROKEN)
@@ -220,8 +230,8 @@ def _server(server: Server, now: float) -> ServerLine:
         " ".join(sorted(builds)),
         max(now - born, 0.0),
         int(live),
-        int(total(values, "gymwire_slots")),
-        int(total(values, "gymwire_slots_free")),
+        own.places("slots"),
+        own.places("slots_free"),
         int(total(values, "gymwire_seeds_queued")),
         own.rate("gymwire_episodes_total"),
         own.rate("gymwire_calls_total"),

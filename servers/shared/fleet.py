@@ -13,6 +13,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ..environment import DefinitionError
+from ..queueing import StoreSlots
+from ..session import Session
 from ..signing import Signer
 from . import scripts
 from .line import Line
@@ -22,6 +24,7 @@ from .scripts import PREFIX
 THERE_MS = 6_000
 #: Seconds beyond that for which a replica of other keys is waited for, as it may have died.
 GRACE_S = 1.0
+AT_ONCE = 200
 KEY = PREFIX + "key"
 KEYS = tuple(PREFIX + name for name in ("replicas", "signed", "live", "expiry", "id"))
 
@@ -62,6 +65,7 @@ class Fleet:
         self._lifetime_ms = int(lifetime_s * 1000)
         self._signer = Signer(*keys)
         self.seen = Seen()
+        self.elsewhere: set[str] = set()
 
     async def join(self) -> Signer:
         """What this replica signs with from now on. Raises `DefinitionError`, `StoreAway`, `StoreError`.
@@ -111,6 +115,19 @@ class Fleet:
         replicas, signed, live, store = await self._line.run(scripts.BEAT, KEYS, *words, patience_s=patience_s)
         others = tuple(other for item in replicas if (other := Replica.read(item)).name != self.name)
         return Seen(others, frozenset(item.decode() for item in signed), live, store.decode())
+
+    def slots(self, size: int) -> StoreSlots:
+        """The store's, as of the last beat."""
+        return StoreSlots(self.seen.store, size, max(size - self.seen.live, 0))
+
+    async def look_for(self, sessions: Sequence[Session], patience_s: float) -> None:
+        """See which of these another replica has by now: `elsewhere`, until this one works on them again."""
+        here = [session for session in sessions if session.id not in self.elsewhere]
+        for some in (here[start : start + AT_ONCE] for start in range(0, len(here), AT_ONCE)):
+            keys = tuple(f"{PREFIX}s:{session.id}" for session in some)
+            moved = await self._line.run(scripts.ELSEWHERE, keys, self.name, patience_s=patience_s)
+            found = (some[place - 1] for place in moved)
+            self.elsewhere.update(session.id for session in found if not session.in_flight)
 
     async def leave(self) -> None:
         await self._line.run(scripts.LEAVE, KEYS[:1], self._said, patience_s=1.0)

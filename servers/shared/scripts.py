@@ -3,8 +3,8 @@
 Times are Redis's own clock in milliseconds, so that replicas need not agree on one. The keys of one session are found
 by its id; a Redis Cluster would spread them, so the store is one Redis (with replicas of its own, if you like).
 
-    s:ID    what is known of a session: meta, head, snap (of its environment), version, and who works on it
-            (holder, until, fence)       l:ID  its log of calls
+    s:ID    what is known of a session: meta, head, snap (of its environment), version, who works on it (holder,
+            until, fence), and who did last (at)         l:ID  its log of calls
     c:…     the id of a caller's own naming: "pending:TOKEN", a session's id, or "" once that is used up
     g:ID    how a session went           live, live:OWNER, expiry: sorted sets
     replicas, signed    who is there, and whose handles may be alive, by fingerprints of keys (`fleet`): sorted sets
@@ -34,12 +34,13 @@ class Script:
 TAKE = Script(
     _NOW
     + """
-local known = redis.call('HMGET', KEYS[1], 'holder', 'until', 'version')
+local known = redis.call('HMGET', KEYS[1], 'holder', 'until', 'version', 'at')
 if not known[3] then return {-1, redis.call('GET', KEYS[3]) or ''} end
 local left = tonumber(known[2]) - now
 if known[1] ~= '' and known[1] ~= ARGV[1] and left > 0 and left <= tonumber(ARGV[3]) then return {0, left} end
 local fence = redis.call('HINCRBY', KEYS[1], 'fence', 1)
 redis.call('HSET', KEYS[1], 'holder', ARGV[1], 'until', now + ARGV[3])
+if known[4] ~= ARGV[1] then redis.call('HSET', KEYS[1], 'at', ARGV[1]) end
 if known[3] == ARGV[2] then return {fence} end
 local record = redis.call('HMGET', KEYS[1], 'meta', 'head', 'snap')
 return {fence, tonumber(known[3]), record[1], record[2], record[3] or '', redis.call('LRANGE', KEYS[2], 0, -1)}
@@ -135,7 +136,7 @@ if KEYS[5] then
     redis.call('SET', KEYS[5], ARGV[1], 'PX', ARGV[7] + ARGV[9])
 end
 redis.call('HSET', KEYS[1], 'meta', ARGV[3], 'head', ARGV[4], 'snap', ARGV[5], 'version', 1, 'fence', 0,
-    'holder', '', 'until', 0, 'ends', now + ARGV[7], 'owner', ARGV[8], 'caller', KEYS[5] or '')
+    'holder', '', 'at', ARGV[2], 'until', 0, 'ends', now + ARGV[7], 'owner', ARGV[8], 'caller', KEYS[5] or '')
 redis.call('ZADD', KEYS[2], now + math.min(ARGV[6], ARGV[7]), ARGV[1])
 redis.call('ZADD', KEYS[3], '+inf', ARGV[1])
 redis.call('ZADD', KEYS[4], '+inf', ARGV[1])
@@ -241,10 +242,21 @@ return {redis.call('ZRANGE', KEYS[1], 0, -1), signed, live, redis.call('GET', KE
 """
 )
 
+#: KEYS s keys; ARGV a replica. Answers the places in KEYS of those that another one worked on last, or that are gone.
+ELSEWHERE = Script(
+    """
+local places = {}
+for i, key in ipairs(KEYS) do
+    if redis.call('HGET', key, 'at') ~= ARGV[1] then places[#places + 1] = i end
+end
+return places
+"""
+)
+
 #: KEYS replicas; ARGV who leaves.
 LEAVE = Script("return redis.call('ZREM', KEYS[1], ARGV[1])")
 
 SCRIPTS = (
     TAKE, COMMIT, CLOSE, RESERVE, UNRESERVE, PUT, RENEW, KEEP_RESERVED, TOUCH, SWEEP, CLAIM, SIGNING_KEY, FADE_KEY,
-    BEAT, LEAVE
+    BEAT, ELSEWHERE, LEAVE
 )  # fmt: skip

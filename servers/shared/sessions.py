@@ -20,6 +20,7 @@ from ..context import About, working_for
 from ..environment import DefinitionError, Environment
 from ..failures import one_line
 from ..metrics import HANDED_OVER
+from ..queueing import StoreSlots
 from ..seeding import SeedRequest, caller_key, fingerprint, task_of
 from ..session import LIVE, Session
 from ..sessions import RETRY_AFTER_S, Limits, Sessions, draining
@@ -70,9 +71,12 @@ class SharedSessions(Sessions):
         self._fences: dict[str, int] = {}
         self._reserved: dict[str, tuple[str, bytes]] = {}
         self._keeper: asyncio.Task[None] | None = None
+        self._waiting = 0
+        self._pinned = False
 
-    async def open(self) -> None:
+    async def open(self, served: Sequence[Served] = ()) -> None:
         """Reach the store, and agree with its replicas on what handles are signed with. Again, it changes nothing."""
+        self._pinned = any(not item.environment.replayable for item in served)
         if self._keeper is not None:
             return
         try:
@@ -83,6 +87,24 @@ class SharedSessions(Sessions):
 
     def here(self) -> Iterator[Session]:
         return chain(self.store, list(self._copies.values()))
+
+    def is_elsewhere(self, session: Session) -> bool:
+        return session.id in self.fleet.elsewhere
+
+    # ---- capacity
+
+    @property
+    def queued(self) -> int:
+        return super().queued + self._waiting
+
+    def slots_of(self, served: Served | None = None) -> tuple[int, int]:
+        """None of this process's own where every session is in the store."""
+        if served is not None and served.environment.replayable:
+            return self.store_slots()[1:]
+        return super().slots_of() if self._pinned else (0, 0)
+
+    def store_slots(self) -> StoreSlots:
+        return self.fleet.slots(self.limits.max_sessions)
 
     # ---- seeding
 
@@ -171,7 +193,11 @@ class SharedSessions(Sessions):
                 whose, most = ("this token", limits.sessions_per_token) if answer == 4 else ("all", limits.max_sessions)
                 text = f"The {most} sessions of {whose} are taken; none came free in {limits.queue_timeout_s:g} s."
                 raise Refused(Code.AT_CAPACITY, text, retry_after_s=RETRY_AFTER_S)
-            await asyncio.sleep(uniform(0.02, 0.08))
+            self._waiting += 1
+            try:
+                await asyncio.sleep(uniform(0.02, 0.08))
+            finally:
+                self._waiting -= 1
 
     async def _abandon_shared(self, session: SharedSession) -> None:
         session.drop()
@@ -240,6 +266,7 @@ class SharedSessions(Sessions):
         answer = await self.line.run(scripts.TAKE, keys, self.replica, version, LOCK_MS)
         if answer[0] > 0:
             self._fences[session_id] = answer[0]
+            self.fleet.elsewhere.discard(session_id)
         return answer
 
     async def put_commit(
@@ -287,6 +314,7 @@ class SharedSessions(Sessions):
     def forget(self, session: SharedSession) -> None:
         self.doomed.pop(session.handle, None)
         self._copies.pop(session.handle, None)
+        self.fleet.elsewhere.discard(session.id)
 
     # ---- the keeper
 
@@ -315,6 +343,7 @@ class SharedSessions(Sessions):
             idle_ms = int(self.limits.idle_timeout_s * 1000)
             await self.line.run(scripts.TOUCH, (PREFIX + "expiry",), idle_ms, *open_sockets, patience_s=BEAT_S)
         await self.fleet.beat(BEAT_S)
+        await self.fleet.look_for([copy for copy in self._copies.values() if copy.state in LIVE], BEAT_S)
         await self.sweep_store()
         self._drop_idle()
         for handle in list(self.doomed):
@@ -349,7 +378,7 @@ class SharedSessions(Sessions):
         for copy in list(self._copies.values()):
             if not copy.in_flight and not copy.sockets and copy.last_used < oldest and copy.handle not in self.doomed:
                 copy.drop()
-                self._copies.pop(copy.handle, None)
+                self.forget(copy)
 
     async def drain(self, grace_s: float = 30.0) -> int:
         """Finish calls in flight; sessions in the store are handed over, the others fail."""

@@ -11,6 +11,7 @@ import time
 from gymwire.servers.answers import Code
 from gymwire.servers.catalog import Served
 from gymwire.servers.process_figures import GRADERS, SANDBOX
+from gymwire.servers.queueing import StoreSlots
 from gymwire.servers.seeding import SeedRequest
 from gymwire.servers.types import Row
 
@@ -23,6 +24,7 @@ OURS, PROCESS = "gymwire_", "process_"
 
 async def exported() -> Scrape:
     engine = Engine(max_sessions=4, idle_timeout_s=1.0)
+    engine.store_slots = lambda: StoreSlots("1f3a5c7e", 4, 3)
     await refused(engine.seed(Served(Notes), SeedRequest(split="none", index=1)))
     session = await engine.start(Notes)
     await call(session, "note", text="x")

@@ -77,6 +77,10 @@ class Episodes:
         self._gone: Remembered[Code] = Remembered(4096)
         self._prune_at = PRUNE_AT
 
+    def slots(self) -> tuple[int, int]:
+        """How many sessions of this environment there may be, and how many more."""
+        return self.sessions.slots_of(self.served)
+
     # ---- finding
 
     def new(self, owner: str) -> Episode:

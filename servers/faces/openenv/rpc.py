@@ -85,8 +85,8 @@ class Rpc:
     def _refused(self, refused: Refused) -> RpcError:
         about = refused_metadata(refused)
         if refused.code in (Code.AT_CAPACITY, Code.DRAINING):
-            count = capacity(self.episodes.sessions.slots)
-            return RpcError(SERVER, capacity_text(refused, self.episodes.sessions.slots), count | about)
+            slots = self.episodes.slots()
+            return RpcError(SERVER, capacity_text(refused, slots), capacity(slots) | about)
         bad = refused.code in (Code.INVALID_ROW, Code.INVALID_REQUEST)
         return RpcError(INVALID_PARAMS if bad else INTERNAL, refused.text, about)
 

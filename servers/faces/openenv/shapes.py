@@ -9,7 +9,6 @@ from typing import Any
 import orjson
 
 from ...answers import Answer, Code, Refused, policy_error
-from ...queueing import Slots
 from ...types import Json, Media, Outcome, Tool, ToolResult
 from .reading import WireError
 
@@ -137,11 +136,13 @@ def end_turn_data(prompt: str | None) -> Json:
     return enveloped(inner, 0.0, False, metadata)
 
 
-def capacity(slots: Slots) -> Json:
-    return {"active_sessions": slots.size - slots.free, "max_sessions": slots.size}
+def capacity(slots: tuple[int, int]) -> Json:
+    """Of how many there are, and how many are free."""
+    size, free = slots
+    return {"active_sessions": size - free, "max_sessions": size}
 
 
-def capacity_text(refused: Refused, slots: Slots) -> str:
+def capacity_text(refused: Refused, slots: tuple[int, int]) -> str:
     if refused.code is Code.DRAINING:
         return refused.text
     count = capacity(slots)
@@ -160,7 +161,7 @@ _CODES = {
 }
 
 
-def refused_error(refused: Refused, slots: Slots, factory: str) -> WireError:
+def refused_error(refused: Refused, slots: tuple[int, int], factory: str) -> WireError:
     """A refusal in OpenEnv's words; ours travel in `metadata`."""
     code = _CODES.get(refused.code, "EXECUTION_ERROR")
     details: Json = {"metadata": refused_metadata(refused)}

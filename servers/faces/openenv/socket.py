@@ -155,7 +155,7 @@ class _Socket:
     def _error(self, error: Exception) -> str:
         """The boundary of a message: what went wrong, in OpenEnv's words; our bugs without a trace of them."""
         if isinstance(error, Refused):
-            error = refused_error(error, self.episodes.sessions.slots, self.wire.factory)
+            error = refused_error(error, self.episodes.slots(), self.wire.factory)
         elif not isinstance(error, WireError):
             logger.error("a message on %s failed", self.wire.context.prefix, exc_info=error)
             about = {"metadata": {"code": Code.INTERNAL.value}}

@@ -6,12 +6,14 @@ processes answer at one URL in turn (replicas behind a gateway), each is compare
 
 from __future__ import annotations
 
+import math
 import time
 from collections import deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from prometheus_client.parser import text_string_to_metric_families
+from prometheus_client.samples import Sample
 from yarl import URL
 
 from ...servers.answers import Code
@@ -26,6 +28,18 @@ WINDOW_S = 60.0
 #: Every gymwire server exports it, and nobody else.
 MARK = "gymwire_build_info"
 BORN = "process_start_time_seconds"
+#: Figures that are told apart by a label: one without it is none of ours.
+TOLD_BY = {
+    "gymwire_seeds_total": "environment",
+    "gymwire_sessions": "state",
+    "gymwire_episodes_total": "ending",
+    "gymwire_sandbox_slots": "state",
+    "gymwire_sandbox_jobs_total": "verdict",
+    "gymwire_grader_seconds_count": "grader",
+    "gymwire_grader_failures_total": "grader",
+}
+#: Beyond it a float counts no more.
+MOST = 2.0**53
 Labels = frozenset[tuple[str, str]]
 Series = Mapping[str, Mapping[Labels, float]]
 
@@ -51,16 +65,29 @@ class Look:
 
     @classmethod
     def of(cls, text: str, at: float) -> Look:
-        """Raises ValueError for what is no Prometheus text."""
+        """Raises ValueError for what is no Prometheus text; what no gymwire server would say is left out."""
         values: dict[str, dict[Labels, float]] = {}
         growing: dict[str, dict[Labels, float]] = {}
         for family in text_string_to_metric_families(text):
-            for sample in family.samples:
+            for sample in filter(_usable, family.samples):
                 labels = frozenset(sample.labels.items())
                 values.setdefault(sample.name, {})[labels] = sample.value
                 if family.type in ("counter", "histogram"):
                     growing.setdefault(sample.name, {})[labels] = sample.value
         return cls(at, values, growing)
+
+
+def _usable(sample: Sample) -> bool:
+    bound = sample.labels.get("le", "") if sample.name.endswith("_bucket") else "0"
+    told_by = TOLD_BY.get(sample.name)
+    return abs(sample.value) <= MOST and _is_bound(bound) and (told_by is None or told_by in sample.labels)
+
+
+def _is_bound(text: str) -> bool:
+    try:
+        return not math.isnan(float(text))
+    except ValueError:
+        return False
 
 
 @dataclass(frozen=True)

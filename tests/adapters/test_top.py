@@ -11,10 +11,12 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from dataclasses import asdict
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 
+import orjson
 import pytest
 from gymwire.adapters import SessionFailed, connect
 from gymwire.adapters.top.scrape import Look, Server
@@ -294,6 +296,45 @@ def test_a_servers_words_move_no_cursor() -> None:
         console.print(screen(seen, "title", 120))
     assert "\x1b" not in captured.get() and "x:[red]" in captured.get()
     assert plain("a\nb\x07") == "a\N{REPLACEMENT CHARACTER}b\N{REPLACEMENT CHARACTER}"
+
+
+ODD = """\
+# TYPE gymwire_build_info gauge
+gymwire_build_info 1
+# TYPE gymwire_slots gauge
+gymwire_slots {value}
+# TYPE gymwire_seeds counter
+gymwire_seeds_total {value}
+# TYPE gymwire_sessions gauge
+gymwire_sessions{{state="active"}} {value}
+gymwire_sessions{{environment="x"}} 1
+# TYPE gymwire_episodes counter
+gymwire_episodes_total{{environment="x"}} 1
+# TYPE gymwire_failures counter
+gymwire_failures_total {value}
+# TYPE gymwire_call_seconds histogram
+gymwire_call_seconds_bucket{{environment="x",wire="mcp",le="soon"}} {value}
+gymwire_call_seconds_bucket{{environment="x",wire="mcp"}} {value}
+gymwire_call_seconds_bucket{{environment="x",wire="mcp",le="NaN"}} {value}
+# TYPE gymwire_sandbox_slots gauge
+gymwire_sandbox_slots {value}
+# TYPE gymwire_sandbox_jobs counter
+gymwire_sandbox_jobs_total {value}
+# TYPE gymwire_grader_failures counter
+gymwire_grader_failures_total {value}
+# TYPE process_start_time_seconds gauge
+process_start_time_seconds {value}
+"""
+
+
+@pytest.mark.parametrize("value", ["1", "-1", "NaN", "+Inf", "-Inf", "1e300"])
+def test_an_odd_servers_figures_are_shown_or_left_out(value: str) -> None:
+    server = Server(URL("http://x"), environments=("x",))
+    for at in (1000.0, 1001.0):
+        server.take(Look.of(ODD.format(value=value), at), at)
+        seen = view([server], at)
+        screen(seen, "title", 200)
+        orjson.dumps(asdict(seen))
 
 
 def test_times_are_short() -> None:

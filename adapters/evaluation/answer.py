@@ -11,6 +11,10 @@ from ...servers.results import clean_text
 from ...servers.types import Json, text_of
 
 
+#: What servers name an answer that they could not finish.
+BROKEN_OFF = ("error", "abort")
+
+
 class Unreadable(Exception):
     """The endpoint's answer is no chat completion."""
 
@@ -60,7 +64,8 @@ def answer_of(body: bytes) -> Answer:
 
 
 def read_message(message: Mapping[str, Any], finish_reason: Any, usage: Any) -> Answer:
-    """An assistant's message with what stands beside it."""
+    """An assistant's message with what stands beside it. Raises `Unreadable` where that is the endpoint's doing."""
+    _check(message, finish_reason)
     content, refusal = text_of(message.get("content")), text_of(message.get("refusal"))
     reasoning = text_of(message.get("reasoning_content")) or text_of(message.get("reasoning"))
     return Answer(
@@ -71,6 +76,16 @@ def read_message(message: Mapping[str, Any], finish_reason: Any, usage: Any) -> 
         read_usage(usage),
         refusal=bool(refusal and not content),
     )
+
+
+def _check(message: Mapping[str, Any], finish_reason: Any) -> None:
+    """No model can choose what stands here: an answer that is none, or half of one, is never scored as its words."""
+    if not isinstance(message.get("content"), str | list | None):
+        raise Unreadable("the answer's content is neither text nor a list of parts")
+    if not isinstance(message.get("tool_calls"), list | None):
+        raise Unreadable("the answer's tool_calls are no list")
+    if finish_reason in BROKEN_OFF:
+        raise Unreadable(f"the endpoint ended its answer with {finish_reason!r}")
 
 
 def _calls(message: Mapping[str, Any]) -> tuple[NativeCall, ...]:

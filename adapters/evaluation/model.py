@@ -30,6 +30,7 @@ from .stream import Assembly, Broken, data_lines
 
 #: The most that one answer may hold; `max_tokens` is the limit that a user sets.
 MAX_ANSWER_BYTES = 64_000_000
+MAX_ERROR_BYTES = 1_000_000
 #: Pauses before a repeat double from the first to the last of these.
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 60.0
 #: An endpoint that asks to wait longer than this is given up.
@@ -169,8 +170,7 @@ class ChatModel:
             self.url, data=body, headers=headers, timeout=timeout, allow_redirects=False
         ) as reply:
             if reply.status != 200:
-                content = await reply.content.read(MAX_ANSWER_BYTES)
-                raise self._error(reply.status, content, reply.headers)
+                raise self._error(reply.status, await _beginning(reply), reply.headers)
             chunks = _bounded(reply)
             if reply.content_type == "text/event-stream":
                 return await self._streamed(chunks)
@@ -192,6 +192,8 @@ class ChatModel:
         try:
             return answer_of(body)
         except Unreadable as error:
+            if (said := error_in(body)) is not None:
+                raise self._error(_status_of(said), encoded({"error": said}), {}) from None
             raise _Trouble(FailureKind.AGENT_REQUEST_FAILED, self._redacted(str(error))) from None
 
     # ---- errors
@@ -237,6 +239,17 @@ async def _bounded(reply: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
         yield chunk
 
 
+async def _beginning(reply: aiohttp.ClientResponse) -> bytes:
+    """The body of an error, as far as anybody reads one."""
+    parts, total = [], 0
+    async for chunk in reply.content.iter_any():
+        parts.append(chunk)
+        total += len(chunk)
+        if total > MAX_ERROR_BYTES:
+            break
+    return b"".join(parts)
+
+
 async def _drained(chunks: AsyncIterator[bytes]) -> None:
     """Read what follows the answer, so that its connection can be used again; a server may also keep it open."""
     try:
@@ -274,6 +287,15 @@ def said_in(body: bytes) -> tuple[str, str]:
     return _word(inner.get("code")) or _word(inner.get("type")), " ".join(str(message).split())[:SAID_CHARACTERS]
 
 
+def error_in(body: bytes) -> Any:
+    """The error that an endpoint answered with a status of 200, if it did."""
+    try:
+        value = json.loads(body)
+    except (ValueError, RecursionError):
+        return None
+    return value.get("error") or None if isinstance(value, Mapping) else None
+
+
 def _word(value: Any) -> str:
     return value[:80] if isinstance(value, str) and not value.isdigit() else ""
 
@@ -282,7 +304,7 @@ def _status_of(error: Any) -> int:
     """The status that an error inside a stream names, else 500: it may pass."""
     for key in ("code", "status", "status_code"):
         value = error.get(key) if isinstance(error, Mapping) else None
-        if isinstance(value, int | str) and str(value).isdigit() and 400 <= int(value) < 600:
+        if isinstance(value, int | str) and re.fullmatch("[45][0-9]{2}", str(value)):
             return int(value)
     return 400 if _OVERFLOW.search(str(error)) else 500
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
 from typing import Any
 
-from ...servers.types import Json
-from .answer import Answer, read_message
+from ...servers.types import Json, text_of
+from .answer import Answer, Unreadable, read_message
 
 DONE = "[DONE]"
 _TEXTS = ("content", "refusal", "reasoning_content", "reasoning")
@@ -62,8 +62,8 @@ class Assembly:
             return event["error"]
         if event.get("usage"):
             self._usage = event["usage"]
-        for choice in event.get("choices") or ():
-            if isinstance(choice, Mapping) and not choice.get("index"):
+        for choice in _listed(event, "choices"):
+            if not choice.get("index"):
                 self._take(choice)
         return None
 
@@ -73,11 +73,9 @@ class Assembly:
         if not isinstance(delta, Mapping):
             return
         for name, texts in self._texts.items():
-            if isinstance(piece := delta.get(name), str):
-                texts.append(piece)
-        for piece in delta.get("tool_calls") or ():
-            if isinstance(piece, Mapping):
-                self._call_at(piece).add(piece)
+            texts.append(text_of(delta.get(name)))
+        for piece in _listed(delta, "tool_calls"):
+            self._call_at(piece).add(piece)
 
     def _call_at(self, piece: Mapping[str, Any]) -> _Call:
         """The call that a piece belongs to: by index, else by a new id, else the last one."""
@@ -94,7 +92,18 @@ class Assembly:
             raise Broken("the stream ended before the answer did")
         message: Json = {name: "".join(texts) for name, texts in self._texts.items()}
         message["tool_calls"] = [call.whole() for call in self._calls.values()]
-        return read_message(message, self._finish_reason, self._usage)
+        try:
+            return read_message(message, self._finish_reason, self._usage)
+        except Unreadable as error:
+            raise Broken(str(error)) from None
+
+
+def _listed(holder: Mapping[str, Any], name: str) -> Iterator[Mapping[str, Any]]:
+    """The objects of a list. Raises `Broken` where something else stands."""
+    items = holder.get(name) or []
+    if not isinstance(items, list):
+        raise Broken(f"the {name} of an event are no list")
+    return (item for item in items if isinstance(item, Mapping))
 
 
 class _Call:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import socket
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from gymwire.servers.types import Json
 from starlette.applications import Starlette
@@ -20,13 +21,16 @@ from tests.endpoint_thread import in_thread
 PIECE = 7
 
 
-class Drop(RuntimeError):
+class Break(RuntimeError):
     """Breaks the connection in the middle of an answer."""
 
 
 @dataclass(frozen=True)
 class Turn:
-    """What the endpoint answers. `status` other than 200 is an error with `body`; `drop` breaks off half-way."""
+    """What the endpoint answers. `status` other than 200 is an error with `body`; `raw` is a whole body as it stands.
+
+    A stream `ends` early, or its connection `breaks`, after two pieces; `slow_s` passes before each piece.
+    """
 
     content: str | None = None
     calls: Sequence[tuple[str, str]] = ()
@@ -36,7 +40,10 @@ class Turn:
     status: int = 200
     body: Any = None
     headers: dict[str, str] = field(default_factory=dict)
-    drop: bool = False
+    raw: bytes | None = None
+    media: str = "application/json"
+    early: Literal["", "ends", "breaks"] = ""
+    slow_s: float = 0.0
 
     @property
     def message(self) -> Json:
@@ -77,20 +84,26 @@ class ChatEndpoint:
         self.requests.append(body)
         self.keys.append(request.headers.get("authorization", ""))
         turn = self.script(body, number)
+        if turn.raw is not None:
+            return Response(turn.raw, turn.status, turn.headers, turn.media)
         if turn.status != 200:
             return JSONResponse(turn.body, turn.status, turn.headers)
         if body.get("stream"):
             return StreamingResponse(_events(turn), media_type="text/event-stream")
+        await asyncio.sleep(turn.slow_s)
         choice = {"index": 0, "message": turn.message, "finish_reason": turn.finish}
         return JSONResponse({"object": "chat.completion", "choices": [choice], "usage": USAGE})
 
 
-def _events(turn: Turn) -> Iterator[bytes]:
+async def _events(turn: Turn) -> AsyncIterator[bytes]:
     yield b": keep-alive\n\n"
     for number, delta in enumerate(_deltas(turn.message)):
+        await asyncio.sleep(turn.slow_s)
         yield _event({"choices": [{"index": 0, "delta": delta, "finish_reason": None}]})
-        if turn.drop and number == 1:
+        if turn.early == "ends" and number == 1:
             return
+        if turn.early == "breaks" and number == 1:
+            raise Break
     yield _event({"choices": [{"index": 0, "delta": {}, "finish_reason": turn.finish}]})
     yield _event({"choices": [], "usage": USAGE})
     yield b"data: [DONE]\n\n"

@@ -92,22 +92,6 @@ def test_a_spent_budget_cuts_and_is_scored(turns: list[Turn], cut_by: str) -> No
     assert found["reward"]["mean"] is not None
 
 
-LIMITED = Turn(status=429, body={"error": {"message": "slow down"}}, headers={"Retry-After": "0"})
-
-
-@pytest.mark.parametrize("trouble", [LIMITED, Turn(status=500, body="oops"), Turn("never whole", drop=True)])
-def test_trouble_that_passes_is_repeated(trouble: Turn) -> None:
-    found, endpoint, _ = play([trouble, Turn("Done.")])
-    assert (found["episodes"]["scored"], found["request_repeats"], len(endpoint.requests)) == (1, 1, 2)
-
-
-@pytest.mark.parametrize("trouble", [LIMITED, Turn(status=500, body="oops"), Turn("never whole", drop=True)])
-def test_trouble_that_stays_is_masked_and_never_a_zero(trouble: Turn) -> None:
-    found, _, done = play([trouble], "--retries", "0")
-    assert done.exit_code == 3
-    assert (found["episodes"]["masked"], found["reward"]["mean"]) == (1, None)
-
-
 @pytest.mark.parametrize("status", [400, 401, 404])
 def test_an_endpoint_that_refuses_stops_the_run_without_telling_the_key(status: int) -> None:
     _, endpoint, done = play([Turn(status=status, body={"error": {"message": "bad key sk-secret"}})])

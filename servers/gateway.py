@@ -9,11 +9,24 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping
+from enum import StrEnum
 from pathlib import Path
 
 #: From this line on, rules that find a session and send it to its server; compose/haproxy.cfg has the same.
 RULES = "    # A request may be made anew where it cannot act twice"
 TEMPLATE = Path(__file__).with_suffix(".cfg")
+
+
+class Gateway(StrEnum):
+    """What is in front of several servers, by where it looks for a session's handle to send a request to its server."""
+
+    NONE = "none"
+    HEADERS = "headers"  # cookies and headers
+    BODIES = "bodies"  # and an argument in MCP's bodies, as this one does
+
+    def finds(self, handle_in: Gateway) -> bool:
+        """Whether it sees a handle there; one that is in NONE of these places is seen by nobody."""
+        return handle_in is not Gateway.NONE and self in (handle_in, Gateway.BODIES)
 
 
 def config(bind: str, servers: Mapping[str, str]) -> str:

@@ -21,6 +21,7 @@ from .closing import close_soon, closing_done
 from .context import working_for
 from .environment import Environment
 from .failures import FailureLog, assign
+from .gateway import Gateway
 from .metrics import FAILED, Metrics
 from .queueing import PerOwner, QueueTimeout, Slots, StoreSlots
 from .results import clean_text
@@ -263,6 +264,10 @@ class Sessions:
     def here(self) -> Iterator[Session]:
         """The sessions that this process holds."""
         return iter(self.store)
+
+    async def check_found(self, served: Served, handle_in: Gateway) -> None:
+        """Before a session that only this process can serve: whether its requests will come here, if they carry its
+        handle in this place. Raises `Refused`."""
 
     def is_elsewhere(self, session: Session) -> bool:
         """Whether another process has the session by now, which counts it."""

@@ -25,6 +25,7 @@ from ..connections import Connection, ConnectionLimits, Watch
 from ..crew import Crew, CrewError, missing
 from ..environment import DefinitionError
 from ..faces import mcp
+from ..gateway import Gateway
 from ..logs import LogFormat
 from ..process_figures import CONNECTIONS
 from ..sandbox.docker import IMAGE
@@ -119,6 +120,12 @@ def serve(
             help="Where replicas share sessions: redis://HOST:PORT/0 or unix:///PATH. Default: in this process.",
         ),
     ] = "",
+    gateway: Annotated[
+        Gateway,
+        typer.Option(
+            help="With --store: a gateway in front finds a session's replica by headers, or in bodies, too."
+        ),
+    ] = Gateway.NONE,
     store_timeout: Annotated[float, typer.Option(help="Seconds that calls wait for a store that is away.")] = 20.0,
     log_format: watching.LogFormat = LogFormat.TEXT,
     otel: watching.Otel = False,
@@ -150,7 +157,9 @@ def serve(
         _guard(host, token_file, allow_host, insecure)
         _lead(workers, host, port, store, served, limits)
         return
-    sessions = _sessions(limits, store, store_timeout, keys)
+    if stdio or (place is not None and place.behind_gateway):
+        gateway = Gateway.BODIES
+    sessions = _sessions(limits, store, store_timeout, keys, gateway)
     sessions.tracing = tracing
     if stdio:
         if len(served) != 1:
@@ -174,6 +183,7 @@ def serve(
     if place is None:
         at, port = listening.getsockname()[:2]
         _announce(served, at, port, limits)
+        _warn_of_pinned(served, store, gateway)
     _tune_memory()
     try:
         Server(app, connections, max_frame_bytes=max_body).run(sockets=[listening])
@@ -260,7 +270,7 @@ def _keys(file: Path | None, *, warn: bool) -> tuple[bytes, ...]:
     return keys
 
 
-def _sessions(limits: Limits, store: str, timeout_s: float, keys: Sequence[bytes]) -> Sessions:
+def _sessions(limits: Limits, store: str, timeout_s: float, keys: Sequence[bytes], gateway: Gateway) -> Sessions:
     if not store:
         return Sessions(limits, signer=Signer(*keys))
     try:
@@ -269,7 +279,8 @@ def _sessions(limits: Limits, store: str, timeout_s: float, keys: Sequence[bytes
     except ModuleNotFoundError as error:
         stop(f"--store needs {error.name!r}: pip install 'gymwire[redis]'")
     try:
-        return SharedSessions(Address.read(store), limits, timeout_s=_positive(timeout_s, "--store-timeout"), keys=keys)
+        seconds = _positive(timeout_s, "--store-timeout")
+        return SharedSessions(Address.read(store), limits, timeout_s=seconds, keys=keys, gateway=gateway)
     except AddressError as error:
         stop(str(error))
 
@@ -323,6 +334,16 @@ def _bind(host: str, port: int, place: Place | None) -> socket.socket:
         return bound(host, port) if place is None else place.bind(host, int(os.environ.get(PORT, port)))
     except OSError as error:
         stop(f"port {port} of {host} cannot be had ({error.strerror}); choose another with --port", 1)
+
+
+def _warn_of_pinned(served: list[Served], store: str, gateway: Gateway) -> None:
+    pinned = [item.name for item in served if not item.environment.replayable]
+    if store and pinned and gateway is Gateway.NONE:
+        logger.warning(
+            "%s: not replayable, so a session stays with its replica; as soon as --store has another one, seeds are "
+            "refused unless --gateway says what sends requests there",
+            ", ".join(pinned),
+        )
 
 
 def _announce(served: list[Served], host: str, port: int, limits: Limits) -> None:

@@ -12,7 +12,9 @@ import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ..answers import Code, Refused
 from ..environment import DefinitionError
+from ..gateway import Gateway
 from ..queueing import StoreSlots
 from ..session import Session
 from ..signing import Signer
@@ -66,6 +68,7 @@ class Fleet:
         self._signer = Signer(*keys)
         self.seen = Seen()
         self.elsewhere: set[str] = set()
+        self._sure_from = 0.0
 
     async def join(self) -> Signer:
         """What this replica signs with from now on. Raises `DefinitionError`, `StoreAway`, `StoreError`.
@@ -85,6 +88,7 @@ class Fleet:
                 await asyncio.sleep(0.5)
         if self._keys:
             await self._line.run(scripts.FADE_KEY, (KEY,), self._lifetime_ms)
+        self._sure_from = asyncio.get_running_loop().time() + THERE_MS / 1000 + GRACE_S
         await self.beat()
         return self._signer
 
@@ -120,6 +124,17 @@ class Fleet:
         """The store's, as of the last beat."""
         return StoreSlots(self.seen.store, size, max(size - self.seen.live, 0))
 
+    async def check_found(self, name: str, gateway: Gateway, handle_in: Gateway) -> None:
+        """Whether the requests of a session that can only be here will find it. Raises `Refused` where none would.
+
+        A replica that may have died is waited for: it may be the one whose place this one has taken.
+        """
+        while self.seen.others and not gateway.finds(handle_in):
+            if asyncio.get_running_loop().time() > self._sure_from:
+                count = len(self.seen.others) + 1
+                raise Refused(Code.SEED_REFUSED, f"{name} stay in one of {count} replicas, and {WHY_NOT[handle_in]}.")
+            await asyncio.sleep(0.1)
+
     async def look_for(self, sessions: Sequence[Session], patience_s: float) -> None:
         """See which of these another replica has by now: `elsewhere`, until this one works on them again."""
         here = [session for session in sessions if session.id not in self.elsewhere]
@@ -137,6 +152,14 @@ class Fleet:
         return " ".join((self.name, *self._signer.fingerprints))
 
 
+WHY_NOT = {
+    Gateway.NONE: "no gateway sees which: use a WebSocket",
+    Gateway.HEADERS: "nothing sends their requests there: serve it alone, or behind a gateway that does (--gateway)",
+    Gateway.BODIES: (
+        "nothing that reads MCP's bodies sends their requests there: serve it alone, or behind a gateway that does "
+        "(--gateway bodies), or use another wire"
+    ),
+}
 OF_A_FILE = "its replicas sign handles with a key of a file; give this one the same --signing-key-file"
 ANOTHER = (
     "another replica of it signs handles with a key that this one lacks, or lacks the first key of this one; "

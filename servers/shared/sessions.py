@@ -19,6 +19,7 @@ from ..catalog import Served
 from ..context import About, working_for
 from ..environment import DefinitionError, Environment
 from ..failures import one_line
+from ..gateway import Gateway
 from ..metrics import HANDED_OVER
 from ..queueing import StoreSlots
 from ..seeding import SeedRequest, caller_key, fingerprint, task_of
@@ -43,6 +44,10 @@ SWEPT_AT_ONCE = 200
 RETURN_S = 90.0
 
 
+#: Where requests carry the handle. A socket carries its session itself; OpenEnv's other routes ask for themselves.
+HANDLE_IN = {"nemo-gym": Gateway.HEADERS, "mcp": Gateway.BODIES}
+
+
 class _Known(Exception):
     """The caller's id names a session already."""
 
@@ -57,12 +62,18 @@ class SharedSessions(Sessions):
     shared = True
 
     def __init__(
-        self, address: Address, limits: Limits | None = None, *, timeout_s: float = 20.0, keys: Sequence[bytes] = ()
+        self,
+        address: Address,
+        limits: Limits | None = None,
+        *,
+        timeout_s: float = 20.0,
+        keys: Sequence[bytes] = (),
+        gateway: Gateway = Gateway.NONE,
     ) -> None:
         """`keys` sign handles, those of all replicas; without any, the replicas keep one in the store."""
         super().__init__(limits)
         self.replica = secrets.token_hex(6)
-        self.timeout_s = timeout_s
+        self.timeout_s, self.gateway = timeout_s, gateway
         self.line = Line(address, timeout_s)
         self.fleet = Fleet(self.line, self.replica, self.limits.lifetime_s, keys)
         self.doomed: dict[str, Failure] = {}
@@ -87,6 +98,9 @@ class SharedSessions(Sessions):
 
     def here(self) -> Iterator[Session]:
         return chain(self.store, list(self._copies.values()))
+
+    async def check_found(self, served: Served, handle_in: Gateway) -> None:
+        await self.fleet.check_found(f"Sessions of {served.name}", self.gateway, handle_in)
 
     def is_elsewhere(self, session: Session) -> bool:
         return session.id in self.fleet.elsewhere
@@ -122,6 +136,8 @@ class SharedSessions(Sessions):
         self, served: Served, request: SeedRequest, owner: str, wire: str, caller: CallerKey | None
     ) -> Session:
         if not served.environment.replayable:
+            if (handle_in := HANDLE_IN.get(wire)) is not None:
+                await self.check_found(served, handle_in)
             return await super()._seed(served, request, owner, wire, caller)
         if self._draining:
             raise draining()

@@ -42,7 +42,7 @@ class Replica:
         self.log, self.port = log, free_port()
         self.url = f"http://127.0.0.1:{self.port}"
         serve = [sys.executable, "-m", "gymwire.servers.cli", "serve", *environments]
-        self._words = [*serve, "--store", store, "--port", str(self.port)]
+        self._words = [*serve, "--store", store, "--gateway", "bodies", "--port", str(self.port)]
         self.process: subprocess.Popen[bytes] | None = None
 
     def begin(self) -> None:

@@ -71,14 +71,17 @@ def holding(subject: Subject, episodes: int) -> Holding:
         threads=sum(len(list(Path(f"/proc/{pid}/task").iterdir())) for pid in pids),
         processes=len(descendants(subject.running.process.pid)),
         containers=containers_of(pids),
-        taken=int(figures["gymwire_slots"] - figures["gymwire_slots_free"]),
+        taken=sum(
+            int(figures.get(f"{slots}", 0) - figures.get(f"{slots}_free", 0))
+            for slots in ("gymwire_slots", "gymwire_store_slots")
+        ),
         sessions=int(figures["live"]),
         keys=0 if subject.redis is None else keys_of(subject.redis),
     )
 
 
 def scrape(url: str) -> dict[str, float]:
-    """Unlabelled figures of `/metrics`, and `live`: sessions that have not ended."""
+    """Figures of `/metrics` that have no label but a store's, and `live`: sessions that have not ended."""
     with _open(f"{url}/metrics", timeout=30) as answer:
         text = answer.read().decode()
     found = {"live": 0.0}
@@ -86,7 +89,7 @@ def scrape(url: str) -> dict[str, float]:
         for sample in family.samples:
             if sample.name == "gymwire_sessions" and sample.labels["state"] in ("seeded", "active"):
                 found["live"] += sample.value
-            elif not sample.labels:
+            elif sample.labels.keys() <= {"store"}:
                 found[sample.name] = sample.value
     return found
 

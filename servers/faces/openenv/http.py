@@ -13,6 +13,7 @@ from functools import partial
 from typing import Any
 
 from ...answers import Code, Refused
+from ...gateway import Gateway
 from ...types import Json, RowError
 from ..asgi import (
     CODE_HEADERS,
@@ -87,6 +88,8 @@ class Routes:
         text = await self._body(receive)
         beginning = read_reset(read_object(text).plain() if text else {}, ("body",))
         owner, handle = owner_of(scope), header(scope, SESSION_HEADER)
+        if not handle:
+            await self.context.sessions.check_found(self.served, Gateway.HEADERS)
         episode = self.episodes.get(handle, owner) if handle else self.episodes.register(owner)
         try:
             data = await unless_client_leaves(receive, self.episodes.begin(episode, beginning))

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...answers import Code, Refused
+from ...gateway import Gateway
 from ...types import Json
 from .episodes import Episode, Episodes
 from .reading import Members, WireError, read_call, read_object, read_reset
@@ -95,6 +96,8 @@ class Rpc:
     async def _create(self, text: str, params: Members, caller: Caller) -> Json:
         """Params may say which row, like a reset. The slot is taken by the first call or reset."""
         beginning = read_reset(params.plain(), PATH)
+        if caller.own is None:
+            await self.episodes.sessions.check_found(self.episodes.served, Gateway.NONE)
         episode = caller.own if caller.own is not None else self.episodes.register(caller.owner)
         if episode.session is not None:
             return {"session_id": self.episodes.name(episode)}

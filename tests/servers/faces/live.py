@@ -27,11 +27,15 @@ class Live:
 
 @asynccontextmanager
 async def live(
-    *environments: type[Environment], limits: Limits | None = None, tokens: tuple[str, ...] = (), **options: Any
+    *environments: type[Environment],
+    limits: Limits | None = None,
+    tokens: tuple[str, ...] = (),
+    sessions: Sessions | None = None,
+    **options: Any,
 ) -> AsyncIterator[Live]:
     """Serve the environments until the block ends."""
     served = [Served(environment) for environment in environments]
-    sessions = Sessions(limits or Limits())
+    sessions = sessions or Sessions(limits or Limits())
     app: Any = App(served, sessions, guard=Guard(tokens), **options)
     port = free_port()
     config = uvicorn.Config(

@@ -94,6 +94,8 @@ class _Check:
             count.rows += 1
             count.forms[self._form(raw)] += 1
             self._judge(place, raw, gym, row)
+        if not count.rows and not self._report.found[Kind.ERROR].count:
+            self._add(Kind.ERROR, file, "it has no rows")
 
     def _form(self, raw: Json) -> str:
         form = form_of(raw)

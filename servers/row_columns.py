@@ -81,12 +81,12 @@ def chat_row(raw: Mapping[str, Any], named: str = "") -> Json:
     messages = with_system(column_messages(raw[column], column), _system_of(raw))
     if not messages or messages[-1].get("role") == "assistant":
         raise RowError(f"the prompt column `{column}` ends with an answer; leave that to the policy")
-    if "messages" in raw and column != "messages":
+    if raw.get("messages") is not None and column != "messages":
         raise RowError("the row has task data in `messages`, which a chat row needs; rename that column")
     said: Json = {"messages": messages}
     if (tools := _tools_of(raw)) is not None:
         said["tools"] = tools
-    return {**said, **{key: value for key, value in raw.items() if key not in said}}
+    return {**said, **{key: value for key, value in raw.items() if key not in ("messages", "tools")}}
 
 
 def _system_of(raw: Mapping[str, Any]) -> str:
@@ -99,7 +99,7 @@ def _tools_of(raw: Mapping[str, Any]) -> list[Any] | None:
     if isinstance(value, str):
         try:
             value = json.loads(value) if value.strip() else None
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise RowError(f"the column `tools` is no JSON: {error}") from error
     if value is None or _list_with(value, "name") or _list_with(value, "type") or value == []:
         return value
@@ -145,7 +145,7 @@ def _message(turn: Mapping[str, Any], number: int, before: Sequence[Message]) ->
         if not calls:
             raise RowError(f"turn {number + 1} of the conversation is a tool's, without a `{CALL}` before it")
         return {"role": "tool", "tool_call_id": calls[0]["id"], "content": said}
-    if who not in ROLES:
+    if not isinstance(who, str) or who not in ROLES:
         raise RowError(f"turn {number + 1} of the conversation is from {who!r:.40}; known are {', '.join(ROLES)}")
     return {"role": ROLES[who], "content": said}
 
@@ -155,7 +155,9 @@ def _call(said: str, number: int) -> Message:
     try:
         call = json.loads(said)
         name, arguments = call["name"], call["arguments"]
-    except (ValueError, LookupError, TypeError) as error:
+        if not isinstance(name, str):
+            raise ValueError("a name is text")
+    except (ValueError, LookupError, TypeError, RecursionError) as error:
         raise RowError(f"turn {number + 1} of the conversation is no call: JSON with `name`, `arguments`") from error
     text = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
     function = {"name": name, "arguments": text}

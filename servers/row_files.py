@@ -13,10 +13,13 @@ import io
 import json
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import zlib
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import date, time
+from functools import partial
 from itertools import chain
 from math import isfinite
 from pathlib import Path
@@ -29,6 +32,8 @@ MAX_PROBLEMS = 20
 #: A parquet file's columns that hold JSON text, in its schema's metadata (`row_writers`).
 JSON_COLUMNS = b"gymwire.json_columns"
 BATCH_ROWS = 256
+#: Characters in a CSV file's cell: whole programs stand there. One more than this is a quote that was not closed.
+MAX_CELL = 1 << 26
 INSTALL = "pip install 'gymwire[data]'"
 
 
@@ -68,13 +73,13 @@ def records(path: str | os.PathLike[str], problems: Problems) -> Iterator[Record
     place = Path(path)
     try:
         yield from _of_path(place, problems)
-    except (OSError, EOFError) as error:
+    except (OSError, EOFError, zlib.error) as error:
         raise RowError(f"{place}: cannot be read: {getattr(error, 'strerror', None) or error}") from error
 
 
 def _of_path(place: Path, problems: Problems) -> Iterator[Record]:
     if place.is_dir():
-        yield from _saved_dataset(place)
+        yield from _saved_dataset(place, problems)
         return
     kind, packing = kind_of(place)
     if kind == ".parquet":
@@ -102,12 +107,43 @@ def _opened(place: Path, packing: str) -> Iterator[IO[bytes]]:
         elif packing == ".zst":
             zstandard = needed("zstandard", place)
             try:
-                with zstandard.ZstdDecompressor().stream_reader(file, read_across_frames=True) as stream:
-                    yield io.BufferedReader(stream)
+                yield io.BufferedReader(_Chunks(_frames(file, zstandard)))
             except zstandard.ZstdError as error:
                 raise RowError(f"{place}: cannot be read: {error}") from error
         else:
             yield file
+
+
+def _frames(file: IO[bytes], zstandard: Any) -> Iterator[bytes]:
+    """What the frames hold. Raises `EOFError` for one that is not whole: a stream reader takes it for the end."""
+    frame = None
+    while data := file.read(io.DEFAULT_BUFFER_SIZE):
+        while data:
+            frame = frame or zstandard.ZstdDecompressor().decompressobj()
+            yield frame.decompress(data)
+            data, frame = (frame.unused_data, None) if frame.eof else (b"", frame)
+    if frame is not None:
+        raise EOFError("compressed file ended in the middle of a frame")
+
+
+class _Chunks(io.RawIOBase):
+    """Pieces of a file as a file."""
+
+    def __init__(self, chunks: Iterator[bytes]) -> None:
+        self._chunks, self._rest = chunks, memoryview(b"")
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        while not self._rest:
+            chunk = next(self._chunks, None)
+            if chunk is None:
+                return 0
+            self._rest = memoryview(chunk)
+        count = min(len(buffer), len(self._rest))
+        buffer[:count], self._rest = self._rest[:count], self._rest[count:]
+        return count
 
 
 def needed(module: str, place: Path) -> Any:
@@ -136,7 +172,12 @@ def _lines(file: IO[bytes], place: str, problems: Problems) -> Iterator[Record]:
 def parsed(text: bytes, hint: str = "; one row a line") -> Any:
     """A JSON value, with nothing lost. Raises `RowError` without a place but for the column."""
     try:
-        return json.loads(text.decode(), parse_constant=_refuse_constant, parse_float=_finite_float)
+        return json.loads(
+            text.decode(),
+            parse_constant=_refuse_constant,
+            parse_float=_finite_float,
+            object_pairs_hook=_unique,
+        )
     except RowError:
         raise
     except UnicodeDecodeError as error:
@@ -150,6 +191,14 @@ def parsed(text: bytes, hint: str = "; one row a line") -> Any:
 
 def _refuse_constant(name: str) -> Any:
     raise RowError(f"{name} is no JSON value")
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> Json:
+    known = dict(pairs)
+    if len(known) == len(pairs):
+        return known
+    twice = next(name for name, count in Counter(name for name, _ in pairs).items() if count > 1)
+    raise RowError(f"an object has the key {twice!r:.60} twice")
 
 
 def _finite_float(text: str) -> float:
@@ -191,25 +240,39 @@ def _listed(value: Any, place: str) -> list[Any]:
 def _csv(file: IO[bytes], place: str, problems: Problems) -> Iterator[Record]:
     """Every cell is text. A line with more or fewer cells than the first is a problem."""
     dialect = "excel-tab" if ".tsv" in Path(place).suffixes else "excel"
-    with io.TextIOWrapper(file, "utf-8-sig", newline="") as text:
+    csv.field_size_limit(MAX_CELL)
+    with io.TextIOWrapper(file, "utf-8-sig", errors="surrogateescape", newline="") as text:
         reader = csv.reader(text, dialect, strict=True)
         try:
             yield from _cells(reader, place, problems)
-        except (UnicodeDecodeError, csv.Error) as error:
-            raise RowError(f"{place}:{reader.line_num + 1}: cannot be read: {error}") from error
+        except csv.Error as error:
+            raise RowError(f"{place}:{reader.line_num}: cannot be read: {error}") from error
 
 
 def _cells(reader: Any, place: str, problems: Problems) -> Iterator[Record]:
     names = [name.strip() for name in next(reader, [])]
-    twice = next((name for number, name in enumerate(names) if name in names[:number]), None)
-    if twice is not None:
-        raise RowError(f"{place}:1: two columns are called {twice!r:.60}")
+    _refuse_twins(names, f"{place}:1")
+    if not _is_text(names):
+        raise RowError(f"{place}:1: not UTF-8")
     for cells in reader:
         at = f"{place}:{reader.line_num}"
-        if len(cells) == len(names):
+        if not _is_text(cells):
+            problems.add(f"{at}: not UTF-8")
+        elif len(cells) == len(names):
             yield at, dict(zip(names, cells, strict=True))
         elif cells:
             problems.add(f"{at}: {len(cells)} cells under {len(names)} column names")
+
+
+def _is_text(cells: Sequence[str]) -> bool:
+    """Whether none holds a byte that is no UTF-8, which reading has escaped."""
+    return not any("\udc80" <= char <= "\udcff" for cell in cells if not cell.isascii() for char in cell)
+
+
+def _refuse_twins(names: Sequence[str], place: str) -> None:
+    twice = next((name for number, name in enumerate(names) if name in names[:number]), None)
+    if twice is not None:
+        raise RowError(f"{place}: two columns are called {twice!r:.60}")
 
 
 # Parquet, datasets
@@ -218,22 +281,55 @@ def _cells(reader: Any, place: str, problems: Problems) -> Iterator[Record]:
 def _parquet(place: Path, problems: Problems) -> Iterator[Record]:
     parquet, pyarrow = needed("pyarrow.parquet", place), needed("pyarrow", place)
     try:
-        file = parquet.ParquetFile(place)
-        encoded = json.loads((file.schema_arrow.metadata or {}).get(JSON_COLUMNS, b"[]"))
-        batches = file.iter_batches(batch_size=BATCH_ROWS)
-        found = chain.from_iterable(batch.to_pylist() for batch in batches)
-        yield from _of_table(found, encoded, str(place), problems)
+        with parquet.ParquetFile(place) as file:
+            _refuse_twins(file.schema_arrow.names, str(place))
+            encoded = _encoded_columns(file.schema_arrow.metadata or {}, place)
+            found = chain.from_iterable(map(_of_batch, file.iter_batches(batch_size=BATCH_ROWS)))
+            yield from _of_table(found, encoded, str(place), problems)
     except pyarrow.ArrowException as error:
         raise RowError(f"{place}: no parquet file that can be read: {error}") from error
 
 
-def _of_table(found: Iterable[Json], encoded: list[str], place: str, problems: Problems) -> Iterator[Record]:
-    for number, record in enumerate(found, start=1):
+def _encoded_columns(metadata: Mapping[bytes, bytes], place: Path) -> list[str]:
+    """The columns that hold JSON text. Raises `RowError` where what should name them does not."""
+    try:
+        names = parsed(metadata.get(JSON_COLUMNS, b"[]"), "")
+    except RowError:
+        names = None
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise RowError(f"{place}: its metadata `{JSON_COLUMNS.decode()}` is no list of columns")
+    return names
+
+
+#: A record, or what asks for it: a cell that Python has no value for is found out there.
+Fetch = Callable[[], Json]
+
+
+def _of_batch(batch: Any) -> Iterable[Fetch]:
+    try:
+        return [partial(dict, record) for record in batch.to_pylist()]
+    except Exception:  # the boundary of pyarrow's conversions: whose fault it is, is asked row by row
+        return [partial(_one_row, batch, number) for number in range(batch.num_rows)]
+
+
+def _one_row(batch: Any, number: int) -> Json:
+    return batch.slice(number, 1).to_pylist()[0]
+
+
+def _of_table(found: Iterable[Fetch], encoded: list[str], place: str, problems: Problems) -> Iterator[Record]:
+    for number, fetch in enumerate(found, start=1):
         at = f"{place}:row {number}"
         try:
-            yield at, _decoded(record, encoded)
+            yield at, _decoded(_fetched(fetch), encoded)
         except RowError as error:
             problems.add(f"{at}: {error}")
+
+
+def _fetched(fetch: Fetch) -> Json:
+    try:
+        return fetch()
+    except Exception as error:  # the boundary of a library's conversions: dates without a year, text that is none
+        raise RowError(f"a cell cannot be read: {type(error).__name__}: {error}") from error
 
 
 def _decoded(record: Mapping[str, Any], encoded: list[str]) -> Json:
@@ -242,8 +338,10 @@ def _decoded(record: Mapping[str, Any], encoded: list[str]) -> Json:
     for name, value in record.items():
         if name not in encoded:
             known[name] = _plain(value, name)
-        elif value is not None:
+        elif isinstance(value, str):
             known[name] = parsed(value.encode(), "")
+        elif value is not None:
+            raise RowError(f"column `{name}`: the metadata calls it JSON, and it is {value!r:.40}")
     return known
 
 
@@ -262,7 +360,7 @@ def _plain(value: Any, name: str) -> Any:
     raise RowError(f"column `{name}`: JSON has no value for {value!r:.40}")
 
 
-def _saved_dataset(place: Path) -> Iterator[Record]:
+def _saved_dataset(place: Path, problems: Problems) -> Iterator[Record]:
     datasets = needed("datasets", place)
     try:
         found = datasets.load_from_disk(str(place))
@@ -271,5 +369,5 @@ def _saved_dataset(place: Path) -> Iterator[Record]:
     if isinstance(found, Mapping):
         names = ", ".join(str(place / name) for name in found)
         raise RowError(f"{place}: it holds several splits; name one: {names}")
-    for number, record in enumerate(found, start=1):
-        yield f"{place}:row {number}", {name: _plain(value, name) for name, value in record.items()}
+    fetches = (partial(found.__getitem__, number) for number in range(len(found)))
+    yield from _of_table(fetches, [], str(place), problems)

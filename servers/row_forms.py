@@ -49,7 +49,7 @@ def to_chat(raw: Mapping[str, Any]) -> Json:
     if isinstance(kept := raw.get(KEPT), Mapping) and MESSAGES in kept:
         return _chat_again(raw, kept)
     for column in (MESSAGES, TOOLS, KEPT):
-        if column in raw:
+        if column in raw and not (column == KEPT and kept is None):
             raise RowError(f"the row has task data in `{column}`, which a chat row needs; rename that column")
     said = _chat_words(row)
     chat = {**said, **_others(raw)}
@@ -119,6 +119,8 @@ def to_gym(raw: Mapping[str, Any]) -> Json:
     if isinstance(kept, Mapping) and isinstance(kept.get(PARAMS_KEY), Mapping):
         params = _params_again(said, params, kept[PARAMS_KEY])
         return {PARAMS_KEY: params, **_others(raw)}
+    if kept is not None:
+        raise RowError(f"the row has task data in `{KEPT}`, where conversions keep their own; rename that column")
     made = {PARAMS_KEY: params, **_others(raw)}
     if _chat_words(Row.from_json(made)) != said:
         made[KEPT] = said

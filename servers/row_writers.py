@@ -15,7 +15,7 @@ from typing import IO, Any, Protocol
 
 from .row_files import JSON_COLUMNS, needed
 from .rows import json_line, written_whole
-from .types import Json
+from .types import Json, RowError
 
 PARQUET = ".parquet"
 
@@ -72,6 +72,9 @@ class _Parquet:
 
     def write(self, raw: Json) -> None:
         json_line(raw)  # raises `RowError` where JSON cannot say it
+        for name in raw:
+            if any("\ud800" <= char <= "\udfff" for char in name):
+                raise RowError(f"a parquet file's column cannot be called {name!r:.60}: it is no UTF-8")
         self._rows.append(raw)
 
     def close(self) -> None:
@@ -107,4 +110,4 @@ def _is_odd(kind: Any) -> bool:
 
 
 def _same(first: Any, second: Any) -> bool:
-    return json.dumps(first, sort_keys=True) == json.dumps(second, sort_keys=True)
+    return json.dumps(first) == json.dumps(second)  # the order of keys is what a schema reads in

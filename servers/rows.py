@@ -101,11 +101,8 @@ def generated_lines(
 
 def write_rows(path: str | os.PathLike[str], lines: Iterable[bytes]) -> int:
     """Write a rows file whole or not at all; answers how many rows it has."""
-    target = Path(path)
-    if not target.name:
-        raise RowError(f"{str(path)!r} names no file to write")
     written = 0
-    with written_whole([target]) as (part,), part.open("wb") as file:
+    with written_whole([Path(path)]) as (part,), part.open("wb") as file:
         for line in lines:
             file.write(line)
             written += 1
@@ -115,6 +112,11 @@ def write_rows(path: str | os.PathLike[str], lines: Iterable[bytes]) -> int:
 @contextmanager
 def written_whole(targets: Sequence[Path]) -> Iterator[list[Path]]:
     """Files to write in the targets' places: they become the targets in the end, all of them, or are gone."""
+    for target in targets:
+        if not target.name:
+            raise RowError(f"{str(target)!r} names no file to write")
+        if target.exists() and not (target.is_file() or target.is_dir()):
+            raise RowError(f"{target} is no regular file, and a device or a pipe cannot be written whole")
     parts = [target.with_name(f".{target.name}.{os.getpid()}.part") for target in targets]
     try:
         yield parts

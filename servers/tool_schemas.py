@@ -7,15 +7,17 @@ from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-import orjson
 from jsonschema import Draft202012Validator
 from jsonschema.exceptions import SchemaError
 
 from .types import Tool
+from .wirejson import dumps
 
 #: What OpenAI's and most open models' function calling takes.
 NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 MAX_DEPTH = 5
+#: Of lists and objects in each other, of which a schema has several a level; JSON libraries refuse more than this.
+MAX_LEVELS = 100
 #: A tool's definition is in every prompt; 16 KB is about 4,000 tokens.
 MAX_BYTES = 16_384
 MAX_PROPERTIES = 100
@@ -49,7 +51,9 @@ def _is_described(schema: Any, root: Mapping[str, Any]) -> bool:
         return True
     place = schema.get("$ref")
     if isinstance(place, str) and place.startswith("#/$defs/"):
-        return bool(str(((root.get("$defs") or {}).get(place[8:]) or {}).get("description") or "").strip())
+        definitions = root.get("$defs")
+        there = definitions.get(place[8:]) if isinstance(definitions, Mapping) else None
+        return isinstance(there, Mapping) and bool(str(there.get("description") or "").strip())
     return "const" in schema
 
 
@@ -60,17 +64,21 @@ def schema_complaints(tools: Iterable[Tool]) -> Complaints:
 
 def title_complaints(tools: Iterable[Tool]) -> Complaints:
     """Titles that a generator made of names."""
-    counted = ((tool.name, sum(1 for _ in _titles(tool.parameters))) for tool in tools)
+    shallow = (tool for tool in tools if _levels(tool.parameters) <= MAX_LEVELS)
+    counted = ((tool.name, sum(1 for _ in _titles(tool.parameters))) for tool in shallow)
     return [f"{name}: {count} generated titles, which cost tokens and say nothing" for name, count in counted if count]
 
 
 def _of_schema(schema: Mapping[str, Any]) -> Iterator[str]:
     if schema.get("type") != "object":
         yield f"its schema has the type {schema.get('type')!r}, not 'object'"
+    if (depth := _levels(schema)) > MAX_LEVELS:
+        yield f"its schema is nested {depth} deep, more than {MAX_LEVELS}"
+        return
     try:
         Draft202012Validator.check_schema(schema)
     except SchemaError as error:
-        yield f"its schema is no JSON schema: {error.message}"
+        yield f"its schema is no JSON schema: {error.message:.300}"
         return
     properties = _properties(schema)
     for name in schema.get("required") or ():
@@ -85,7 +93,7 @@ def _of_schema(schema: Mapping[str, Any]) -> Iterator[str]:
 def _of_size(schema: Mapping[str, Any]) -> Iterator[str]:
     if (depth := _depth(schema)) > MAX_DEPTH:
         yield f"its objects are nested {depth} deep; function calling takes {MAX_DEPTH}"
-    if (size := len(orjson.dumps(schema))) > MAX_BYTES:
+    if (size := len(dumps(schema))) > MAX_BYTES:
         yield f"its schema has {size} bytes, more than {MAX_BYTES}"
     if (count := sum(1 for _ in _all_properties(schema))) > MAX_PROPERTIES:
         yield f"it has {count} properties, more than {MAX_PROPERTIES}"
@@ -130,6 +138,20 @@ def _titles(schema: Any) -> Iterator[str]:
 def _all_properties(schema: Any) -> Iterator[str]:
     for item in _schemas(schema):
         yield from _properties(item)
+
+
+def _levels(value: Any) -> int:
+    """How deep a JSON value is nested; deeper than Python's stack, too."""
+    depth, level = 0, [value]
+    while level := [inner for item in level for inner in _inside(item)]:
+        depth += 1
+    return depth
+
+
+def _inside(value: Any) -> Iterable[Any]:
+    if isinstance(value, Mapping):
+        return value.values()
+    return value if isinstance(value, list) else ()
 
 
 def _depth(schema: Any) -> int:

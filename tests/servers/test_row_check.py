@@ -24,6 +24,13 @@ def tool(**others: Any) -> dict[str, Any]:
     return {"type": "function", "name": "add", "description": "Adds.", "parameters": SCHEMA, **others}
 
 
+def deep(levels: int) -> dict[str, Any]:
+    schema = SCHEMA
+    for _ in range(levels):
+        schema = {"type": "object", "properties": {"n": schema | {"description": "Another."}}}
+    return schema
+
+
 def gym(text: str, *tools: dict[str, Any], **data: Any) -> dict[str, Any]:
     return {PARAMS_KEY: {"input": text, **({"tools": list(tools)} if tools else {})}, **data}
 
@@ -58,6 +65,9 @@ PLANTED: list[tuple[list[list[Any]], dict[str, int], int, str]] = [
     ([[gym("a", tool(), tool())]], {"tools": 1}, 1, "'add' is there 2 times"),
     ([[gym("a", tool(parameters={"type": "array"}))]], {"tools": 1}, 1, "has the type 'array', not 'object'"),
     ([[gym("a", tool(parameters={"type": "object", "required": 1}))]], {"tools": 1}, 1, "is no JSON schema"),
+    ([[gym("a", tool(parameters=deep(300)))]], {"tools": 1}, 1, "nested 603 deep, more than 100"),
+    ([[gym("a", tool(parameters=SCHEMA | {"default": [10**30, "\ud800"]}))]], {}, 0, ""),
+    ([[]], {"errors": 1}, 1, "a.jsonl: it has no rows"),
     ([[gym(text, tool(description="")) for text in "ab"]], {"descriptions": 1}, 0, "no description (in 2 rows)"),
     ([[gym("Say: Reykjavik", answer="Reykjavik")]], {"label leaks": 1}, 0, "`answer` stands in the prompt"),
     ([[gym("Yes or no?", answer="no"), gym("Reykjavik", city="Reykjavik")]], {}, 0, ""),

@@ -50,7 +50,15 @@ def test_a_named_column_goes_first_and_may_have_any_name() -> None:
         ({"conversations": [{"from": "cat", "value": "q"}]}, "", "turn 1 of the conversation is from 'cat'"),
         ({"conversations": [HUMAN, {"from": "observation", "value": "1"}]}, "", "turn 2 of the conversation is a tool"),
         ({"conversations": [{"from": "function_call", "value": "add"}]}, "", "turn 1 of the conversation is no call"),
+        ({"conversations": [{"from": ["cat"], "value": "q"}]}, "", "turn 1 of the conversation is from ['cat']"),
+        (
+            {"conversations": [CALL | {"value": '{"name": 1, "arguments": 2}'}]},
+            "",
+            "turn 1 of the conversation is no call",
+        ),
         ({"question": "a", "tools": "[{"}, "", "the column `tools` is no JSON"),
+        ({"question": "a", "tools": "[" * 9999}, "", "the column `tools` is no JSON"),
+        ({"messages": [USER], "_gymwire": {"mine": 1}}, "", "task data in `_gymwire`"),
         ({"question": "a", "messages": {"x": 1}}, "", "task data in `messages`"),
         ({PARAMS_KEY: {"input": "a"}, "question": "b"}, "question", "it is a nemo-gym row, whose prompt is no column"),
         ({"messages": [USER], "question": "b"}, "question", "it is a chat row"),
@@ -77,6 +85,14 @@ def test_tools_come_in_every_form(tools: Any) -> None:
     raw = {"question": "q", "tools": tools}
     assert as_chat(raw)["tools"][0]["type"] == as_gym(raw | {"tools": [TOOL]})[PARAMS_KEY]["tools"][0]["type"]
     assert "tools" not in {key for key in as_gym(raw | {"tools": [TOOL]}) if key != PARAMS_KEY}
+
+
+@pytest.mark.parametrize("nothing", [None, "", " "])
+def test_a_table_has_empty_cells_where_others_have_tools_or_messages(nothing: Any) -> None:
+    raw = {"question": "q", "tools": nothing, "messages": None, "_gymwire": None}
+    assert as_chat(raw) == {"messages": [USER], "question": "q", "_gymwire": None}
+    assert as_gym(raw) == {PARAMS_KEY: {"input": [USER]}, "question": "q"}
+    assert to_chat({PARAMS_KEY: {"input": [USER]}, "_gymwire": None}) == {"messages": [USER]}
 
 
 def test_a_system_column_is_the_systems_message() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -139,6 +140,27 @@ def test_plain_messages_are_parquets_own_for_other_readers(tmp_path: Path) -> No
 def test_a_name_that_says_another_form_is_refused(out: str, to: str, tmp_path: Path) -> None:
     refused = run("convert", write(tmp_path / "all.jsonl", questions(range(3))), tmp_path / out, "--to", to)
     assert refused.exit_code == 2 and "the name of a parquet file ends in .parquet" in refused.stderr
+
+
+@pytest.mark.parametrize("out", [".", "/", "pipe"])
+def test_what_is_no_file_is_not_replaced(out: str, tmp_path: Path) -> None:
+    rows_file, target = write(tmp_path / "a.jsonl", [{"question": "q"}]), Path(out) if out != "pipe" else tmp_path / out
+    if out == "pipe":
+        os.mkfifo(target)
+    done = run("convert", rows_file, target, "--force")
+    assert done.exit_code == 2 and str(target) in done.stderr
+    assert out != "pipe" or target.is_fifo()
+
+
+def test_a_name_that_parquet_cannot_have_is_told(tmp_path: Path) -> None:
+    done = run(
+        "convert",
+        write(tmp_path / "a.jsonl", [{"question": "q", "\ud800": 1}]),
+        tmp_path / "a.parquet",
+        "--to",
+        "parquet",
+    )
+    assert done.exit_code == 2 and "cannot be called" in done.stderr and not (tmp_path / "a.parquet").exists()
 
 
 def test_a_column_is_named_where_two_may_be_the_prompt(tmp_path: Path) -> None:

@@ -15,9 +15,12 @@ too long, or writes what is no JSON object.
 from __future__ import annotations
 
 import json
+import os
 import shlex
+import signal
 import subprocess
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from functools import partial
 from math import fsum
 from typing import Any, ClassVar
@@ -58,10 +61,8 @@ def environment(target: str) -> type[Environment]:
 
 def _describe(command: Sequence[str]) -> Json:
     """Ask a process of its own, which the end of its input ends."""
-    question = json.dumps({"op": "describe"}).encode() + b"\n"
     try:
-        done = subprocess.run(command, input=question, stdout=subprocess.PIPE, timeout=DESCRIBE_S)
-        answer = json.loads(done.stdout.partition(b"\n")[0])
+        answer = json.loads(_output(command, b'{"op": "describe"}\n').partition(b"\n")[0])
     except OSError as error:
         raise DefinitionError(f"{command[0]} cannot be started: {error.strerror or error}") from None
     except subprocess.TimeoutExpired:
@@ -71,6 +72,17 @@ def _describe(command: Sequence[str]) -> Json:
     if not isinstance(answer, dict) or not isinstance(answer.get("tools"), list):
         raise DefinitionError(f"{command[0]}: `describe` names no tools; {SHAPE}")
     return answer
+
+
+def _output(command: Sequence[str], question: bytes) -> bytes:
+    """What a command answers to one input. Nothing that it started outlives it: not a shell's children either."""
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, start_new_session=True) as process:
+        try:
+            return process.communicate(question, timeout=DESCRIBE_S)[0]
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
 
 
 async def _step(name: str, environment: JsonlWorker, arguments: bytes) -> ToolResult:
@@ -98,7 +110,7 @@ class JsonlWorker(Environment):
         answer = await self._ask({"op": "step", "tool": name, "arguments": arguments}, STEP_S)
         if answer.get("reward") is not None:
             self._rewards.append(finite_number(answer["reward"], "a step"))
-        return ToolResult(str(answer.get("text", "")), answer.get("error") is True, answer.get("done") is True)
+        return ToolResult(_text(answer.get("text")), answer.get("error") is True, answer.get("done") is True)
 
     async def verify(self, transcript: Transcript) -> Any:
         asked = {
@@ -123,6 +135,11 @@ class JsonlWorker(Environment):
             return _unbroken(await self._process.ask(message, timeout_s))
         except Silent as error:
             raise ToolTimeout(str(error)) from None
+
+
+def _text(value: object) -> str:
+    """Text as it is, nothing as nothing, anything else as JSON."""
+    return value if isinstance(value, str) else "" if value is None else json.dumps(value, ensure_ascii=False)
 
 
 def _unbroken(answer: Json) -> Json:

@@ -17,6 +17,8 @@ while read -r line; do
         14) exit 3 ;;
         15) printf 'no JSON\n' ;;
         16) printf '{"reward": "much"}\n' ;;
+        17) printf '{"text": null}\n' ;;
+        18) printf '{"text": {"count": [1, null]}}\n' ;;
         *) count=$((count + by)); printf '{"text": "%s", "done": %s}\n' "$count" "$([ "$count" -gt 99 ] && echo true || echo false)" ;;
         esac ;;
     *'"op": "verify"'*) printf '{"reward": %s}\n' "$([ "$count" -eq "$wanted" ] && echo 1 || echo 0)" ;;

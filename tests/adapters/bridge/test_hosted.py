@@ -112,6 +112,26 @@ async def test_a_program_that_breaks_is_masked(by: int, kind: str, reason: str) 
             await session.verify(said("done"))
 
 
+@pytest.mark.parametrize(("by", "text"), [(17, ""), (18, '{"count": [1, null]}')])
+async def test_what_is_no_text_is_told_as_json(by: int, text: str) -> None:
+    async with connect(hosted("jsonl-worker", WORKER)) as connection:
+        session = await connection.session(row=Row(data={"wanted": 5}))
+        assert (await session.call("add", {"by": by})).text == text
+
+
+def sleepers() -> list[str]:
+    return [line.parent.name for line in Path("/proc").glob("[0-9]*/cmdline") if b"86314" in line.read_bytes()]
+
+
+@pytest.mark.skipif(not Path("/proc/self/cmdline").exists(), reason="looks for processes in /proc")
+def test_nothing_of_a_program_that_does_not_describe_itself_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The shell was killed, and what it had started held the terminal for as long as it ran."""
+    monkeypatch.setattr("gymwire.adapters.bridge.jsonl_worker.DESCRIBE_S", 0.5)
+    with pytest.raises(DefinitionError, match="did not end within"):
+        hosted("jsonl-worker", "sh -c 'sleep 86314; true'")
+    assert sleepers() == []
+
+
 async def test_a_done_of_the_program_ends_the_episode() -> None:
     async with connect(hosted("jsonl-worker", WORKER)) as connection:
         session = await connection.session(row=Row(data={"wanted": 100}))

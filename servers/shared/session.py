@@ -272,6 +272,8 @@ class SharedSession(Session):
     def _vanish(self, code: Code) -> Refused:
         """The store has it no more."""
         self._throw_away()
+        if code is Code.SESSION_LOST and (failure := self.engine.doomed.get(self.handle)) is not None:
+            self.engine.failed(self, failure, None)  # it cannot be written any more
         self.state = SessionState.EXPIRED if code is Code.SESSION_EXPIRED else SessionState.CLOSED
         refused = gone(code)
         if self.state is SessionState.EXPIRED:

@@ -28,6 +28,7 @@ from ..sessions import RETRY_AFTER_S, Limits, Sessions, draining
 from ..store import CallerKey
 from ..types import Failure, FailureKind, Stage
 from . import scripts
+from .doomed import Doomed
 from .fleet import Fleet
 from .line import Address, Line, StoreAway, StoreError
 from .records import Record, Unreadable
@@ -76,7 +77,7 @@ class SharedSessions(Sessions):
         self.timeout_s, self.gateway = timeout_s, gateway
         self.line = Line(address, timeout_s)
         self.fleet = Fleet(self.line, self.replica, self.limits.lifetime_s, keys)
-        self.doomed: dict[str, Failure] = {}
+        self.doomed = Doomed(self.line, self._write_off)
         self._copies: dict[str, SharedSession] = {}
         self._finding: dict[tuple[str, str, str], asyncio.Task[SharedSession]] = {}
         self._fences: dict[str, int] = {}
@@ -321,14 +322,19 @@ class SharedSessions(Sessions):
 
     def doom(self, session: SharedSession, failure: Failure) -> None:
         """Have a session fail as soon as it can be written; until then this replica knows it alone."""
-        self.doomed.setdefault(session.handle, failure)
         self._copies.setdefault(session.handle, session)
+        self.doomed.add(session.handle, failure)
+
+    async def _write_off(self, handle: str) -> None:
+        if (copy := self._copies.get(handle)) is not None:
+            with suppress(Refused):
+                await copy.refresh()
 
     def settled_here(self, session: SharedSession) -> None:
-        self.doomed.pop(session.handle, None)
+        self.doomed.settled(session.handle)
 
     def forget(self, session: SharedSession) -> None:
-        self.doomed.pop(session.handle, None)
+        self.doomed.settled(session.handle)
         self._copies.pop(session.handle, None)
         self.fleet.elsewhere.discard(session.id)
 
@@ -345,7 +351,7 @@ class SharedSessions(Sessions):
             await asyncio.sleep(BEAT_S)
 
     async def _keep(self) -> None:
-        """Renew what this replica works on, end what is over its limits, write what must fail."""
+        """Renew what this replica works on, and end what is over its limits."""
         fences, reserved = dict(self._fences), dict(self._reserved)
         names = {name: self.replica for _, name in reserved.values() if name}
         if fences or names:
@@ -362,10 +368,6 @@ class SharedSessions(Sessions):
         await self.fleet.look_for([copy for copy in self._copies.values() if copy.state in LIVE], BEAT_S)
         await self.sweep_store()
         self._drop_idle()
-        for handle in list(self.doomed):
-            if (copy := self._copies.get(handle)) is not None and not copy.in_flight:
-                with suppress(Refused):
-                    await copy.refresh()
 
     async def sweep_store(self) -> int:
         """End the sessions of all replicas that are over their limits; each is ended by one replica alone."""
@@ -400,6 +402,7 @@ class SharedSessions(Sessions):
         """Finish calls in flight; sessions in the store are handed over, the others fail."""
         self.stop_seeding()
         await self.calls_done(grace_s)
+        await self.doomed.close()
         handed_over = sum(copy.state in LIVE for copy in self._copies.values())
         if self._keeper is not None:
             self._keeper.cancel()

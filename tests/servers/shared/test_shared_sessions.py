@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -168,11 +169,9 @@ async def test_a_record_of_another_version_is_nobodys_to_hold(redis_server: Redi
     async with replicas(redis_server) as (one, two):
         first = await one.seed(served(), SeedRequest(row=ROW))
         key = f"{shared.PREFIX}s:{first.id}"
-        meta = await one.line.ask(("HGET", key, "meta"), 1.0)
         await one.line.ask(("HSET", key, "meta", b'[2,{"all":"else"}]'), 1.0)
         lost = await refused(two.find(first.handle, served()))
         assert lost.failure is not None and lost.failure.kind == "session_lost" and not two._fences
-        await one.line.ask(("HSET", key, "meta", meta), 1.0)
         assert (await call(first, "read")).code is Code.OK
 
 
@@ -200,6 +199,32 @@ async def test_redis_stays_away(redis_server: RedisServer) -> None:
         outcome = await first.verify()
         assert outcome.masked and outcome.failure_kind == "provider_unavailable", "for good, though Redis is back"
         assert (await (await two.find(first.handle, served())).verify()).masked
+
+
+@pytest.mark.parametrize("wiped", [False, True])
+async def test_a_failure_is_written_as_soon_as_the_store_is_back(
+    redis_server: RedisServer, monkeypatch: pytest.MonkeyPatch, wiped: bool
+) -> None:
+    """Not at the next beat: until it is there, another replica would go on with the session."""
+    monkeypatch.setattr(shared, "BEAT_S", 60.0)
+    told: list[Failure] = []
+    async with replicas(redis_server) as (one, two):
+        one.failures.observers.append(lambda _, failure: told.append(failure))
+        one.line.patience_s = 0.1
+        sessions = [await one.seed(served(), SeedRequest(row=ROW)) for _ in range(5)]
+        redis_server.kill()
+        for session in sessions:
+            assert (await refused(call(session, "add", "k1", n=2))).code is Code.SESSION_FAILED
+        assert not told, "it is told once it is written"
+        if wiped:
+            shutil.rmtree(redis_server.folder / "appendonlydir")
+        await asyncio.to_thread(redis_server.start)
+        async with asyncio.timeout(2.0):
+            while any(session.handle in one.doomed for session in sessions):
+                await asyncio.sleep(0.01)
+        assert [failure.kind for failure in told] == ["provider_unavailable"] * len(sessions)
+        for session in sessions if not wiped else ():
+            assert (await (await two.find(session.handle, served())).verify()).masked
 
 
 async def test_capacity_is_of_all_replicas(redis_server: RedisServer) -> None:

@@ -1,0 +1,62 @@
+"""Sessions that failed while the store could not be told: each is written off as soon as it is back.
+
+Until then this replica knows it alone, and another one would go on with the session; so nobody waits for a beat.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+
+from ..types import Failure
+from .line import PAUSE_S, Line, StoreAway
+
+logger = logging.getLogger("gymwire.shared")
+#: Seconds until the next try where a session cannot be written off: its record is another version's.
+AGAIN_S = 2.0
+#: Seconds that a replica which goes still tries.
+LAST_S = 1.0
+
+
+class Doomed:
+    """Failures by handle. `write_off` brings one session's into the store; who did so says `settled`."""
+
+    def __init__(self, line: Line, write_off: Callable[[str], Awaitable[None]]) -> None:
+        self._line, self._write_off = line, write_off
+        self._failures: dict[str, Failure] = {}
+        self._writer: asyncio.Task[None] | None = None
+
+    def __contains__(self, handle: str) -> bool:
+        return handle in self._failures
+
+    def get(self, handle: str) -> Failure | None:
+        return self._failures.get(handle)
+
+    def add(self, handle: str, failure: Failure) -> None:
+        self._failures.setdefault(handle, failure)
+        if self._writer is None or self._writer.done():
+            self._writer = asyncio.create_task(self._write())
+
+    def settled(self, handle: str) -> None:
+        self._failures.pop(handle, None)
+
+    async def _write(self) -> None:
+        while self._failures:
+            try:
+                await self._line.ask(("PING",), self._line.patience_s)
+            except StoreAway:
+                await asyncio.sleep(PAUSE_S)
+                continue
+            tried = await asyncio.gather(*map(self._write_off, list(self._failures)), return_exceptions=True)
+            for error in tried:  # the boundary of a task nobody awaits
+                if isinstance(error, Exception):
+                    logger.error("a failure could not be written", exc_info=error)
+            if self._failures:
+                await asyncio.sleep(AGAIN_S)
+
+    async def close(self) -> None:
+        """A last try."""
+        if self._writer is not None and not self._writer.done():
+            await asyncio.wait({self._writer}, timeout=LAST_S)
+            self._writer.cancel()

@@ -15,10 +15,13 @@ docker compose "$@" rm -f envs >/dev/null 2>&1
 # As many new ones beside them; `--no-recreate` leaves the old ones alone. It waits until the new ones are healthy.
 if ! docker compose "$@" up -d --wait --no-deps --no-recreate --scale "envs=$((2 * count))" envs; then
     new=$(docker compose "$@" ps -aq envs | grep -vxF "$old") || exit 1
-    docker logs --tail 5 "$(printf '%s\n' "$new" | head -n 1)" >&2
+    for container in $new; do
+        [ "$(docker inspect -f '{{.State.Health.Status}}' "$container")" = healthy ] && continue
+        docker logs "$container" 2>&1 | grep -v ' INFO ' | tail -n 5 >&2
+    done
     docker rm -f $new >/dev/null
-    echo "roll.sh: the new replicas did not get healthy and are removed, the old ones serve on; above is what a new" \
-        "one said: mend that, then run roll.sh again" >&2
+    echo "roll.sh: the new replicas did not get healthy and are removed, the old ones serve on; above is what the" \
+        "new ones said: mend that, then run roll.sh again" >&2
     exit 1
 fi
 

@@ -120,7 +120,8 @@ class Row:
             raise RowError(f"a row is a JSON object, got {type(raw).__name__}")
         params = raw.get(PARAMS_KEY)
         if not isinstance(params, Mapping):
-            raise RowError(f"a row needs an object `{PARAMS_KEY}` with `input`; got {params!r:.80}")
+            columns = "" if params is not None else "; `gymwire rows convert` makes one of a prompt column"
+            raise RowError(f"a row needs an object `{PARAMS_KEY}` with `input`; got {params!r:.80}{columns}")
         others = {key: value for key, value in raw.items() if key != PARAMS_KEY}
         prompt, tools = _read_input(params.get("input", [])), _read_tools(params.get("tools"))
         return cls(

@@ -25,6 +25,7 @@ from ..doctor.promises import PROMISES, Promise
 from ..doctor.report import as_json, print_report, write_junit
 from ..doctor.run import CannotExamine, examine, is_well
 from ..foreign import McpOptions
+from ..resolve import WIRES
 from ..session import WrongRequest
 from . import foreign_options as strangers
 
@@ -37,7 +38,9 @@ def _names(incomplete: str) -> list[str]:
 
 def check(
     url: Annotated[str, typer.Argument(metavar="URL", help="A server's root, an environment of it, or a face.")] = "",
-    wire: Annotated[str | None, typer.Option(help="nemo-gym, openenv or mcp.")] = None,
+    wire: Annotated[
+        str | None, typer.Option(help="nemo-gym, openenv or mcp.", autocompletion=lambda: list(WIRES[:3]))
+    ] = None,
     env: Annotated[str | None, typer.Option(help="Which environment, where the URL serves several.")] = None,
     split: Annotated[str | None, typer.Option(help="Which split's rows; default the first.")] = None,
     rows: Annotated[

@@ -21,6 +21,7 @@ from ...servers.commands.options import environment_names, stop
 from ...servers.types import Ending, Message, Outcome, Tool, ToolResult, text_of
 from ..calls import BadToolCall, call_for_history, read_arguments, result_for_history
 from ..connect import Connection, connect
+from ..resolve import WIRES
 from ..session import Session, SessionFailed, WrongRequest
 
 T = TypeVar("T")
@@ -43,7 +44,9 @@ def play(
             autocompletion=environment_names,
         ),
     ],
-    wire: Annotated[str | None, typer.Option(help="nemo-gym, openenv, mcp or local.")] = None,
+    wire: Annotated[
+        str | None, typer.Option(help="nemo-gym, openenv, mcp or local.", autocompletion=lambda: list(WIRES))
+    ] = None,
     env: Annotated[str | None, typer.Option(help="Which environment, where the URL serves several.")] = None,
     row: Annotated[int | None, typer.Option(help="Which row of the split.", min=0)] = None,
     split: Annotated[str | None, typer.Option(help="Which split; default the first.")] = None,

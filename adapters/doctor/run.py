@@ -97,6 +97,7 @@ async def _first_look(at: Patient) -> None:
     try:
         async with asyncio.timeout(at.options.seconds):
             await at.look()
+        _known_calls(at)
     except SeedRefused as refused:
         raise CannotExamine(f"no episode begins: {refused.said.exchange.answer}") from None
     except Broken as broken:
@@ -105,6 +106,16 @@ async def _first_look(at: Patient) -> None:
         raise CannotExamine(f"the first episode did not end within {at.options.seconds:g} s") from None
     finally:
         await at.wire.close_all()
+
+
+def _known_calls(at: Patient) -> None:
+    """A name that no tool has would leave nothing to call, and every promise about calls untested."""
+    offered = [tool.name for tool in at.survey.tools]
+    for name, _ in at.options.calls:
+        if name not in offered:
+            raise CannotExamine(
+                f"--call: the first row offers no tool {name!r}; it has: {', '.join(offered) or 'none'}"
+            )
 
 
 async def _judge(at: Patient, promise: Promise) -> Finding:

@@ -104,6 +104,8 @@ def _held_out_file(out: Path) -> Path:
 
 
 def _free(out: Path, force: bool) -> None:
+    if str(out) == "-":
+        stop("rows are written whole or not at all, and so to a file: give OUT a name")
     if out.exists() and not force:
         stop(f"{out} is there already; --force writes over it")
 

@@ -152,6 +152,13 @@ def test_what_is_no_file_is_not_replaced(out: str, tmp_path: Path) -> None:
     assert out != "pipe" or target.is_fifo()
 
 
+def test_standard_output_is_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    done = run("convert", write(tmp_path / "a.jsonl", [{"question": "q"}]), "-", "--force")
+    assert done.exit_code == 2 and "give OUT a name" in done.stderr
+    assert not (tmp_path / "-").exists()
+
+
 def test_a_name_that_parquet_cannot_have_is_told(tmp_path: Path) -> None:
     done = run(
         "convert",

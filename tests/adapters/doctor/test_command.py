@@ -90,6 +90,13 @@ def test_what_cannot_be_examined_is_one_sentence(arguments: tuple[str, ...], par
     assert part in said and said.count("\n") == 1
 
 
+def test_a_call_of_a_tool_that_does_not_exist_is_refused() -> None:
+    with standing(Fault()) as url:
+        status, shown, said = check(url, "--only", "reward", "--call", "wriet {}")
+    assert (status, shown) == (2, "")
+    assert "offers no tool 'wriet'; it has: " in said and said.count("\n") == 1
+
+
 def test_a_server_of_others_must_be_told_what_it_speaks() -> None:
     class Mute(Fault):
         """Does not say what it serves."""

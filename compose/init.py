@@ -34,6 +34,7 @@ def main() -> int:
 def make(path: Path, text: str, mode: int) -> bool:
     """Whether the file was made; False where there is one."""
     beside = path.with_name(f".{path.name}.{os.getpid()}")
+    beside.unlink(missing_ok=True)  # of a start that was killed: in a container every one has the same number
     number = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     try:
         with os.fdopen(number, "w") as file:

@@ -332,4 +332,4 @@ def _status(summary: Json, max_failed: float, fail_under: float | None) -> int:
         errors.print(f"gymwire: {summary['masked_share']:.1%} of the episodes are masked", markup=False)
         return MASKED_EXIT
     mean = summary["reward"]["mean"]
-    return int(fail_under is not None and (mean is None or mean < fail_under))
+    return int(fail_under is not None and (mean is None or not mean >= fail_under))  # NaN is no way to pass

@@ -10,7 +10,6 @@ from typing import Any
 from ...servers.results import clean_text
 from ...servers.types import Json, text_of
 
-
 #: What servers name an answer that they could not finish.
 BROKEN_OFF = ("error", "abort")
 

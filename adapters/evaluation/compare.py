@@ -1,9 +1,14 @@
-"""Two runs on the rows that both of them scored, paired by place and content."""
+"""Two runs on the rows that both of them scored, paired by what was played.
+
+A row at the same place with the same content is the same row; what is left over is paired by its content alone, where
+that is no one else's: rows that were shuffled or filtered are found again, and rows that only look alike are not mixed.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import asdict
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field
 from math import fsum
 from pathlib import Path
 
@@ -30,41 +35,75 @@ def read_run(path: Path) -> tuple[str, list[Result]]:
 
 def compare(this: tuple[str, Iterable[Result]], other: tuple[str, Iterable[Result]]) -> Json:
     """The second run is the earlier one; differences are this run's reward minus that one's."""
-    ours, theirs = _Rows(this[1]), _Rows(other[1])
-    both = ours.means.keys() & theirs.means.keys()
-    same = {row for row in both if ours.hashes[row] == theirs.hashes[row]}
-    first = {row: theirs.means[row] for row in same}
-    second = {row: ours.means[row] for row in same}
-    changed = sorted((row for row in same if first[row] != second[row]), key=lambda r: (-abs(second[r] - first[r]), r))
+    ours, theirs = _rows(this[1]), _rows(other[1])
+    pairs = [(row, theirs[place]) for row, place in _paired(ours, theirs) if row.scored and theirs[place].scored]
+    first = {row.place: before.mean for row, before in pairs}
+    second = {row.place: row.mean for row, _ in pairs}
+    changed = sorted(
+        (row for row, before in pairs if row.mean != before.mean),
+        key=lambda row: -abs(second[row.place] - first[row.place]),
+    )
     return {
-        "this": {"name": this[0], "rows": len(ours.means)},
-        "other": {"name": other[0], "rows": len(theirs.means)},
-        "only_this": len(ours.means.keys() - both),
-        "only_other": len(theirs.means.keys() - both),
-        "different": len(both - same),
+        "this": {"name": this[0], "rows": sum(row.scored for row in ours.values())},
+        "other": {"name": other[0], "rows": sum(row.scored for row in theirs.values())},
+        "only_this": sum(row.scored for row in ours.values()) - len(pairs),
+        "only_other": sum(row.scored for row in theirs.values()) - len(pairs),
         "paired": asdict(paired(first, second)),
         "changed": [
             {
-                "row": row,
-                "name": f"{row} ({ours.names[row]})",
-                "first": first[row],
-                "second": second[row],
-                "difference": second[row] - first[row],
+                "row": row.place,
+                "name": f"{row.place} ({row.name})",
+                "first": first[row.place],
+                "second": second[row.place],
+                "difference": second[row.place] - first[row.place],
             }
             for row in changed[:MOST_CHANGED]
         ],
     }
 
 
-class _Rows:
-    """A run's mean reward by row, with what each row was."""
+@dataclass(slots=True)
+class _Row:
+    """What a run made of one row; `hash` names its content, where anybody saw it."""
 
-    def __init__(self, results: Iterable[Result]) -> None:
-        rewards: dict[int, list[float]] = {}
-        self.hashes: dict[int, str] = {}
-        self.names: dict[int, str] = {}
-        for result in results:
-            if result.reward is not None:
-                rewards.setdefault(result.row, []).append(result.reward)
-                self.hashes[result.row], self.names[result.row] = result.hash, result.name
-        self.means = {row: fsum(values) / len(values) for row, values in rewards.items()}
+    place: int
+    name: str = ""
+    hash: str = ""
+    rewards: list[float] = field(default_factory=list)
+
+    @property
+    def scored(self) -> bool:
+        return bool(self.rewards)
+
+    @property
+    def mean(self) -> float:
+        return fsum(self.rewards) / len(self.rewards)
+
+
+def _rows(results: Iterable[Result]) -> dict[int, _Row]:
+    rows: dict[int, _Row] = {}
+    for result in sorted(results, key=lambda result: result.key):
+        row = rows.setdefault(result.row, _Row(result.row))
+        row.name, row.hash = result.name, result.hash or row.hash
+        if result.reward is not None:
+            row.rewards.append(result.reward)
+    return rows
+
+
+def _paired(ours: Mapping[int, _Row], theirs: Mapping[int, _Row]) -> Iterator[tuple[_Row, int]]:
+    """Each of our rows that is one of theirs, with its place there."""
+    same = {place for place in ours.keys() & theirs.keys() if ours[place].hash == theirs[place].hash != ""}
+    rest = _alone(row for row in theirs.values() if row.place not in same)
+    found = _alone(row for row in ours.values() if row.place not in same)
+    for row in ours.values():
+        if row.place in same:
+            yield row, row.place
+        elif row.hash in rest and row.hash in found:
+            yield row, rest[row.hash].place
+
+
+def _alone(rows: Iterable[_Row]) -> dict[str, _Row]:
+    """The rows whose content no other one has."""
+    rows = [row for row in rows if row.hash]
+    counts = Counter(row.hash for row in rows)
+    return {row.hash: row for row in rows if counts[row.hash] == 1}

@@ -17,6 +17,8 @@ from ..sources import Source, of_rows, read_file, read_split
 
 #: Characters of a column's value that name a group.
 GROUP_CHARACTERS = 80
+#: The group of rows that lack the column.
+NO_VALUE = "(none)"
 #: Wires on which a server that is not gymwire's begins no episode without a whole row.
 WHOLE_ROWS = ("nemo-gym", "mcp")
 
@@ -59,7 +61,10 @@ class Plan:
         return sha256(json.dumps([source.name for source in self.sources]).encode()).hexdigest()[:16]
 
     def _group(self, source: Source) -> str | None:
-        return None if self.column is None or source.row is None else value_of(source.row.data, self.column)
+        if self.column is None or source.row is None:
+            return None
+        found = value_of(source.row.data, self.column)
+        return NO_VALUE if found is None else found
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ import json
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from math import isfinite
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -59,9 +60,12 @@ class Result:
 
     @classmethod
     def of(cls, line: Mapping[str, Any]) -> Result:
-        """Read a line. Raises `ValueError` for what is none."""
-        if not isinstance(line.get("row"), int) or not isinstance(line.get("repeat"), int):
+        """Read a line. Raises `ValueError` or `KeyError` for what is none."""
+        if type(line.get("row")) is not int or type(line.get("repeat")) is not int:
             raise ValueError("a result has a row and a repeat")
+        reward = line["reward"]
+        if reward is not None and (type(reward) not in (int, float) or not isfinite(reward)):
+            raise ValueError("a reward is a finite number")
         return cls(**{key: value for key, value in line.items() if key in cls.__dataclass_fields__})
 
 
@@ -71,8 +75,8 @@ def read_results(path: Path) -> dict[Key, Result]:
     try:
         for number, line in numbered(path):
             try:
-                result = Result.of(line)
-            except (ValueError, AttributeError):
+                result = Result.of(dict(line))
+            except (LookupError, TypeError, ValueError):
                 raise WrongRequest(f"{path}:{number} is no line of an evaluation's results") from None
             found[result.key] = result
     except OSError as error:

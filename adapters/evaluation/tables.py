@@ -95,11 +95,9 @@ def compared(comparison: Mapping[str, Any]) -> list[tuple[str, Cells]]:
 def _unshared(comparison: Mapping[str, Any]) -> str:
     said = [
         f"{comparison[key]} {what}"
-        for key, what in (
-            ("only_other", "only there"), ("only_this", "only here"), ("different", "with other content"),
-        )
+        for key, what in (("only_other", "only there"), ("only_this", "only here"))
         if comparison[key]
-    ]  # fmt: skip
+    ]
     return f"  ({', '.join(said)})" if said else ""
 
 

@@ -26,11 +26,11 @@ def write_folder(out: Path, made: Mapping[str, str], *, force: bool) -> None:
     """Write the files, by path inside `out`. A new folder appears whole or not at all; `force` replaces the files of
     these names in one that exists, one after the other, and leaves others alone. Raises `ExportError`."""
     try:
-        if out.is_dir() and any(out.iterdir()):
-            if not force:
+        if out.is_dir():
+            if any(out.iterdir()) and not force:
                 raise ExportError(f"{out} exists and is not empty; choose another --out, or overwrite with --force")
             _write(out, made)
-        elif (out.exists() or out.is_symlink()) and not out.is_dir():
+        elif out.exists() or out.is_symlink():
             raise ExportError(f"{out} is no folder; choose another --out")
         else:
             _write_new(out, made)

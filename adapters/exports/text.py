@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 
 from ...servers.rows import json_line
@@ -15,4 +16,4 @@ def rows_text(rows: Iterable[Json]) -> str:
 
 def quoted(text: str) -> str:
     """A text inside the double quotes of TOML, YAML or Python."""
-    return text.replace("\\", "\\\\").replace('"', '\\"')
+    return json.dumps(text, ensure_ascii=False)[1:-1]

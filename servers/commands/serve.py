@@ -122,9 +122,7 @@ def serve(
     ] = "",
     gateway: Annotated[
         Gateway,
-        typer.Option(
-            help="With --store: a gateway in front finds a session's replica by headers, or in bodies, too."
-        ),
+        typer.Option(help="With --store: a gateway in front finds a session's replica by headers, or in bodies, too."),
     ] = Gateway.NONE,
     store_timeout: Annotated[float, typer.Option(help="Seconds that calls wait for a store that is away.")] = 20.0,
     log_format: watching.LogFormat = LogFormat.TEXT,

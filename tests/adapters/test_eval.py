@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
-from math import sqrt
 from pathlib import Path
-from statistics import stdev
 
 import pytest
-from gymwire.adapters.evaluation.statistics import clustered_mean, paired, passed
 from gymwire.servers.environments.battery import Battery
 from gymwire.servers.environments.ledger import Ledger
 
@@ -150,21 +147,6 @@ def test_settings_that_differ_are_named(tmp_path: Path) -> None:
     assert (first.exit_code, other.exit_code) == (0, 2) and "sampling" in other.stderr
     assert summary(more)["episodes"]["scored"] == 4 and len(endpoint.requests) == 6
     assert summary(both)["comparison"]["paired"]["ties"] == 2
-
-
-# ---- statistics
-
-
-def test_statistics_against_independent_ones() -> None:
-    flat = [0.1, 0.9, 0.4, 0.4]
-    assert clustered_mean([[value] for value in flat]).standard_error == pytest.approx(stdev(flat) / sqrt(4))
-    doubled = clustered_mean([[value, value] for value in flat])  # a repeat that tells nothing new
-    assert doubled.standard_error == pytest.approx(stdev(flat) / sqrt(4))
-    found = passed([[1, 0, 0], [1, 1, 1], [0, 0, 0]], 2, 1.0)  # pairs counted by hand: 2/3, 1, 0
-    assert found.at == pytest.approx((2 / 3 + 1) / 3) and found.all == pytest.approx(1 / 3)
-    both = paired({0: 0.0, 1: 1.0, 2: 0.0, 9: 1.0}, {0: 1.0, 1: 1.0, 2: 1.0})
-    assert (both.rows, both.wins, both.losses, both.ties, both.sign_p) == (3, 2, 0, 1, 0.5)
-    assert both.standard_error == pytest.approx(stdev([1.0, 0.0, 1.0]) / sqrt(3))
 
 
 def test_the_report_reaches_for_nothing_and_escapes_what_models_say(tmp_path: Path) -> None:

@@ -43,8 +43,10 @@ REFUSED: dict[str, Json] = {
 
 def main() -> None:
     store, folder, port, *names = sys.argv[1:]
+    key = Path(folder, "key")
+    key.write_text("0123456789abcdef" * 2)
     with cluster(Path(folder), int(port)):
-        deploy(store, names)
+        deploy(store, names, key)
         print(json.dumps({"refused": refused(), **asyncio.run(played(f"http://127.0.0.1:{port}", names))}))
 
 
@@ -59,11 +61,12 @@ def cluster(folder: Path, port: int) -> Iterator[None]:
         ray.shutdown()
 
 
-def deploy(store: str, names: list[str]) -> None:
+def deploy(store: str, names: list[str], key: Path) -> None:
     """By the command that operators use."""
     address = ray.get_runtime_context().gcs_address
     words = [str(Path(sys.executable).parent / "serve"), "run", "--non-blocking", "--address", address]
-    what = [f"environments={','.join(names)}", f"store={store}", "min_replicas=2", "max_replicas=2", "num_cpus=0.5"]
+    what = [f"environments={','.join(names)}", f"store={store}", f"signing_key_file={key}"]
+    what += ["min_replicas=2", "max_replicas=2", "num_cpus=0.5"]
     subprocess.run([*words, "gymwire.servers.ray:app_builder", *what], check=True, stdout=sys.stderr)
 
 

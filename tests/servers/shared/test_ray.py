@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -34,6 +35,8 @@ def happened(redis_server: RedisServer, tmp_path: Path) -> dict[str, Any]:
         status, said = finished([str(word) for word in words], tmp_path / "ray.log", environment, ROOT, 150)
         assert status == 0, said[-6000:]
         assert not running_with(folder)
+    kept = ["redis-cli", "-s", str(redis_server.path), "exists", "gymwire:key"]
+    assert subprocess.run(kept, capture_output=True, text=True).stdout == "0\n", "the key is in its file alone"
     return json.loads(next(line for line in reversed(said.splitlines()) if line.startswith('{"refused"')))
 
 

@@ -332,4 +332,8 @@ def _status(summary: Json, max_failed: float, fail_under: float | None) -> int:
         errors.print(f"gymwire: {summary['masked_share']:.1%} of the episodes are masked", markup=False)
         return MASKED_EXIT
     mean = summary["reward"]["mean"]
-    return int(fail_under is not None and (mean is None or not mean >= fail_under))  # NaN is no way to pass
+    if fail_under is None or (mean is not None and mean >= fail_under):
+        return 0
+    said = "no episode was scored" if mean is None else f"the mean reward is {mean:.4g}"  # NaN does not pass either
+    errors.print(f"gymwire: {said}; --fail-under {fail_under:g}", markup=False)
+    return 1

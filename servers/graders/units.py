@@ -36,7 +36,7 @@ _SHORT_FOR = {
     "deciliter": "dl", "centiliter": "cl", "gallon": "gal", "pint": "pt", "quart": "qt", "degree": "deg",
     "radian": "rad", "square": "sq", "cubic": "cu", "mile per hour": "mph", "kilometer per hour": "kph kmh",
 }  # fmt: skip
-_SPELLED = {short: name for name, all_short in _SHORT_FOR.items() for short in all_short.split()}
+_SPELLED: dict[str, str] = {short: name for name, all_short in _SHORT_FOR.items() for short in all_short.split()}
 _POWER = re.compile(r"([a-z\u00b5]+) ?\^ ?\{?([23])\}?")
 _WORD = re.compile(r"[A-Za-z\u00b5/.]+")
 _ALLOWED = re.compile(r"[A-Za-z\u00b5 ./^{}0-9]*")
@@ -71,7 +71,7 @@ def same_unit(one: str, other: str) -> bool:
 
 def _canonical(unit: str) -> str:
     powers = _POWER.sub(lambda match: f"{'square' if match[2] == '2' else 'cubic'} {match[1]}", unit.casefold())
-    words = re.findall(r"[a-z\u00b5]+", powers.replace("/", " per "))
+    words: list[str] = re.findall(r"[a-z\u00b5]+", powers.replace("/", " per "))
     return " ".join(_singular(_SPELLED.get(word, word)) for word in words)
 
 

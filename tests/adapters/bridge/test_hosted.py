@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -129,6 +130,9 @@ def test_nothing_of_a_program_that_does_not_describe_itself_is_left(monkeypatch:
     monkeypatch.setattr("gymwire.adapters.bridge.jsonl_worker.DESCRIBE_S", 0.5)
     with pytest.raises(DefinitionError, match="did not end within"):
         hosted("jsonl-worker", "sh -c 'sleep 86314; true'")
+    end = time.monotonic() + 10
+    while sleepers() and time.monotonic() < end:  # what was killed is there until the kernel has taken it away
+        time.sleep(0.01)
     assert sleepers() == []
 
 

@@ -16,18 +16,24 @@ import secrets
 import sys
 from pathlib import Path
 
+from gymwire.servers.auth import ADMIN, read_grants
+
 ROOT = Path("/run/gymwire")
 
 
 def main() -> int:
     os.umask(0o077)
     play, figures = secrets.token_urlsafe(32), secrets.token_urlsafe(32)
-    made = make(ROOT / "tokens/tokens", f"{play} play name=players\n{figures} admin name=metrics\n", 0o400)
-    make(ROOT / "signing/key", f"{secrets.token_hex(32)}\n", 0o400)
+    made = [
+        make(ROOT / "tokens/tokens", f"{play} play name=players\n{figures} admin name=metrics\n", 0o400),
+        make(ROOT / "signing/key", f"{secrets.token_hex(32)}\n", 0o400),
+    ]
     figures = admin_token(ROOT / "tokens/tokens")
-    make(ROOT / "metrics/token", figures, 0o444)
-    make(ROOT / "sandbox/token", f"{secrets.token_urlsafe(32)} play\n{figures} admin\n", 0o440)
-    print("secrets: made" if made else "secrets: there already")
+    made += [
+        make(ROOT / "metrics/token", figures, 0o444),
+        make(ROOT / "sandbox/token", f"{secrets.token_urlsafe(32)} play\n{figures} admin\n", 0o440),
+    ]
+    print("secrets: made" if any(made) else "secrets: there already")
     return 0
 
 
@@ -51,8 +57,10 @@ def make(path: Path, text: str, mode: int) -> bool:
 
 def admin_token(path: Path) -> str:
     """The first token of the file that may read figures."""
-    lines = (line.split() for line in path.read_text().splitlines() if line.strip() and not line.startswith("#"))
-    return next(words[0] for words in lines if "admin" in words[1:])
+    found = next((grant.token for grant in read_grants(path) if ADMIN in grant.scopes), None)
+    if found is None:
+        sys.exit(f"{path} has no token that may read figures: add a line `TOKEN admin`")
+    return found
 
 
 if __name__ == "__main__":

@@ -48,6 +48,10 @@ class LineProcess:
         """One question, one answer. Raises `Silent`, or `SessionFailure` where the process ends or babbles."""
         stdin, stdout = self._process.stdin, self._process.stdout
         assert stdin is not None and stdout is not None
+        if await _has_more(stdout):  # it would be taken for the answer to this question, a reward included
+            await self.kill()
+            reason = f"{self._name} wrote more than one line for one question"
+            raise SessionFailure(reason, FailureKind.PROVIDER_UNAVAILABLE)
         try:
             async with asyncio.timeout(timeout_s):
                 stdin.write(json.dumps(message).encode() + b"\n")
@@ -95,3 +99,12 @@ class LineProcess:
         with suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
         await self._process.wait()
+
+
+async def _has_more(stream: asyncio.StreamReader) -> bool:
+    """Whether something is there that nobody asked for; nothing is waited for, and its end is no more."""
+    reading = asyncio.ensure_future(stream.read(1))
+    await asyncio.sleep(0)
+    reading.cancel()  # nothing was taken yet, where it still waits
+    await asyncio.wait({reading})
+    return not reading.cancelled() and bool(reading.result())

@@ -88,7 +88,7 @@ async def facts_of(target: str, env: str | None, token: str | None, wanted: Want
     found = await resolve(url, wire="nemo-gym" if url.name not in ("openenv", "mcp") else None, env=env, token=token)
     if found is None:
         raise WrongRequest(f"{url} is no gymwire server; `gymwire bridge {url} --from ...` makes one of it.")
-    root = found.url.with_path(found.url.path.removesuffix(found.info.wires[found.wire]) or "/")
+    root = found.url.with_user(None).with_path(found.url.path.removesuffix(found.info.wires[found.wire]) or "/")
     made = Facts(root, found.info, found.limits, (), "", token is not None)
     if wanted is None:
         return made

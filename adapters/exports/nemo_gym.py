@@ -52,9 +52,8 @@ def export(facts: Facts, options: Options) -> Export:
     files = shim(facts, options.version)
     server = module(facts)
     new = options.version == VERSIONS[0]
-    roots = (
-        f"export NEMO_GYM_EXTRA_ROOTS={options.out}" if new else f"cd {options.out}   # {options.version} looks here"
-    )
+    there = options.folder
+    roots = f"export NEMO_GYM_EXTRA_ROOTS={there}" if new else f"cd {there}   # {options.version} looks here"
     commands = START.format(
         env=facts.name,
         port=facts.root.port,
@@ -62,7 +61,7 @@ def export(facts: Facts, options: Options) -> Export:
         config=config_path(facts),
         base_url=options.base_url,
         model=options.model,
-        folder=options.out,
+        folder=options.folder,
         server=server,
         concurrency=concurrency(facts),
     )

@@ -75,7 +75,7 @@ def export(facts: Facts, options: Options) -> Export:
         f"{facts.name} for NeMo RL",
         facts,
         versions=f"NeMo RL {options.version} with nemo-gym {GYM_VERSION}",
-        commands=COMMANDS.format(env=facts.name, port=facts.root.port, folder=options.out),
+        commands=COMMANDS.format(env=facts.name, port=facts.root.port, folder=options.folder),
         settings=[*_settings(facts, prompts, generations, new), *gym_settings(facts)],
         notes=(
             *warnings,

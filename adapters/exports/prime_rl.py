@@ -44,7 +44,7 @@ def export(facts: Facts, options: Options) -> Export:
         facts,
         versions=f"prime-rl {options.version} with verifiers 0.4.0",
         commands=COMMANDS.format(
-            env=facts.name, port=_served_port(facts), capacity=facts.capacity, idle=_idle(facts), folder=options.out
+            env=facts.name, port=_served_port(facts), capacity=facts.capacity, idle=_idle(facts), folder=options.folder
         ),
         settings=_settings(facts, options, values),
         notes=(*warnings, *_notes(facts)),
@@ -107,6 +107,11 @@ def _served_port(facts: Facts) -> int | None:
 
 def _warnings(facts: Facts, options: Options) -> list[str]:
     warnings = []
+    if group_size(max_inflight(facts)) == 1:
+        warnings.append(
+            "The server's capacity leaves a group one rollout (group_size = 1), and nothing is learned from that: "
+            f"serve it with --max-sessions {MAX_INFLIGHT + MAX_INFLIGHT // 4} and export again."
+        )
     if facts.root.port in TAKEN_PORTS:
         warnings.append(
             f"The server listens on port {facts.root.port}, which prime-rl uses itself in some deployments: on the "

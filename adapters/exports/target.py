@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +23,11 @@ class Options:
     model: str = MODEL
     base_url: str = BASE_URL
     api_key_var: str = API_KEY_VAR
+
+    @property
+    def folder(self) -> str:
+        """`out` as a shell's word."""
+        return shlex.quote(str(self.out))
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,7 +30,7 @@ from ..types import Failure, FailureKind, Stage
 from . import scripts
 from .doomed import Doomed
 from .fleet import Fleet
-from .line import Address, Line, StoreAway, StoreError
+from .line import Address, Line, StoreAway
 from .records import Record, Unreadable
 from .scripts import PREFIX
 from .session import SharedSession, repeat_it, revived
@@ -93,7 +93,7 @@ class SharedSessions(Sessions):
             return
         try:
             self.signer = await self.fleet.join()
-        except (StoreAway, StoreError) as error:
+        except StoreAway as error:
             raise DefinitionError(f"--store: {error}") from None
         self._keeper = asyncio.create_task(self._keep_for_ever())
 
@@ -344,7 +344,7 @@ class SharedSessions(Sessions):
         while True:
             try:
                 await self._keep()
-            except (StoreAway, StoreError) as error:
+            except StoreAway as error:
                 logger.warning("%s", error)
             except Exception:  # the boundary of a task nobody awaits: without it, sessions would never end
                 logger.exception("keeping the store failed")
@@ -411,7 +411,7 @@ class SharedSessions(Sessions):
         self._copies.clear()
         self.metrics.drained(HANDED_OVER, handed_over)
         failed = await super().drain(grace_s)
-        with suppress(StoreAway, StoreError):
+        with suppress(StoreAway):
             await self.fleet.leave()
         await self.line.close()
         if handed_over:

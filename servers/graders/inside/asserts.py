@@ -46,8 +46,7 @@ class Thing:
         return lambda *arguments, **keywords: self._method(name, *arguments, **keywords)
 
     def _method(self, name: str, *arguments: Any, **keywords: Any) -> Any:
-        link = self._link
-        return link.value(link.ask(["method", self._number, name, link.text(arguments), link.text(keywords)]))
+        return self._link.use(["method", self._number, name], arguments, keywords)
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name in ("_link", "_number"):
@@ -123,6 +122,14 @@ class Link:
             self.broken = f"an answer cannot cross: {error}"
             raise SolutionError(self.broken) from None
 
+    def use(self, what: list[Any], arguments: tuple[Any, ...], keywords: dict[str, Any], objects: bool = True) -> Any:
+        """What a function or a method of the program answers; the arguments are as it left them."""
+        answer = self.ask([*what, self.text(arguments), self.text(keywords), True])
+        value = self.value(answer, objects)
+        if value is None and len(answer) == 3:
+            self._renew(arguments, keywords, answer[2])
+        return value
+
     def _renew(self, arguments: tuple[Any, ...], keywords: dict[str, Any], answer: Any) -> None:
         """Have the arguments as the program left them."""
         listed, named = self.value(["value", answer])
@@ -140,11 +147,7 @@ class Link:
         """Only what is named as a class makes objects: an object says itself what `in`, `len` and truth are."""
 
         def call(*arguments: Any, **keywords: Any) -> Any:
-            answer = self.ask(["call", name, self.text(arguments), self.text(keywords), True])
-            value = self.value(answer, objects=name[:1].isupper())
-            if value is None and len(answer) == 3:
-                self._renew(arguments, keywords, answer[2])
-            return value
+            return self.use(["call", name], arguments, keywords, objects=name[:1].isupper())
 
         call.__name__ = call.__qualname__ = name
         return call

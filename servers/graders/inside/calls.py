@@ -2,7 +2,8 @@
 
 Conversation: we say `ready`, load the program and say `loaded` (or `["broken", text]`), then answer each line:
 `["describe", names]` `["constant", name]` `["call", name, arguments, keywords, whether to look back]`
-`["method", handle, name, arguments, keywords]` `["attribute", handle, name]` `["assign", handle, name, value]`
+`["method", handle, name, arguments, keywords, whether to look back]` `["attribute", handle, name]`
+`["assign", handle, name, value]`
 with `["value", value]`, `["callable"]`, `["raised", type, text]` or `["not plain", text]`. Where it is asked to look
 back, a call that returned None adds to its answer what its arguments are by now, None for those that cannot change.
 An object of a class that was called by name stays here; a handle stands for it. All of it is under the program's
@@ -93,7 +94,9 @@ class Answers:
         return "class" if isinstance(found, type) else "callable" if callable(found) else "value"
 
     def _call(self, name: str, arguments: Any, keywords: Any, look_back: bool = False) -> bytes:
-        target = self._target(name)
+        return self._result(self._target(name), arguments, keywords, look_back)
+
+    def _result(self, target: Callable[..., Any], arguments: Any, keywords: Any, look_back: bool) -> bytes:
         given, named = self._read(arguments), self._read(keywords)
         result = target(*given, **named)
         if isinstance(target, type) and type(result) is target:
@@ -115,8 +118,8 @@ class Answers:
     def _constant(self, name: str) -> bytes:
         return self._value(getattr(self._program, name))
 
-    def _method(self, handle: int, name: str, arguments: Any, keywords: Any) -> bytes:
-        return self._value(getattr(self._objects[handle], name)(*self._read(arguments), **self._read(keywords)))
+    def _method(self, handle: int, name: str, arguments: Any, keywords: Any, look_back: bool = False) -> bytes:
+        return self._result(getattr(self._objects[handle], name), arguments, keywords, look_back)
 
     def _attribute(self, handle: int, name: str) -> bytes:
         found = getattr(self._objects[handle], name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,6 +21,15 @@ from tests.serving import Running, serving
 
 HERE = Path(__file__).parent
 WORKER, DICE = f"sh {HERE / 'counting_worker.sh'}", str(HERE / "dice.py")
+#: Answers a step with two lines.
+TWICE = """
+import json, sys
+for line in sys.stdin:
+    asked = json.loads(line)["op"]
+    answer = {"tools": [{"name": "go", "parameters": {"type": "object"}}]} if asked == "describe" else {"reward": 1}
+    sys.stdout.write((json.dumps(answer) + "\\n") * (1 + (asked == "step")))
+    sys.stdout.flush()
+"""
 WIRES = ("local", "nemo-gym", "openenv", "mcp")
 
 
@@ -134,6 +144,17 @@ def test_nothing_of_a_program_that_does_not_describe_itself_is_left(monkeypatch:
     while sleepers() and time.monotonic() < end:  # what was killed is there until the kernel has taken it away
         time.sleep(0.01)
     assert sleepers() == []
+
+
+async def test_a_second_line_for_one_question_is_no_answer_to_the_next(tmp_path: Path) -> None:
+    """Its reward would be another answer's."""
+    program = tmp_path / "twice.py"
+    program.write_text(TWICE)
+    async with connect(hosted("jsonl-worker", f"{sys.executable} {program}")) as connection:
+        session = await connection.session(row=Row())
+        with pytest.raises(SessionFailed, match="more than one line"):
+            await session.call("go", {})
+            await session.verify()
 
 
 async def test_a_done_of_the_program_ends_the_episode() -> None:

@@ -285,3 +285,17 @@ def test_who_does_not_answer_and_who_is_no_gymwire_server(tmp_path: Path) -> Non
 def test_any_url_of_the_environment_will_do(face: str, served: str, tmp_path: Path) -> None:
     out = exported("verifiers", served + face, tmp_path / "out", "--limit", "1")
     assert toml(out / "eval.toml")["env"]["taskset"]["task"]["resources_url"] == f"{served}/battery/gym"
+
+
+def test_what_a_shell_or_a_file_of_settings_would_misread_is_quoted(served: str, tmp_path: Path) -> None:
+    url, out = f"{served}/battery".replace("://", "://user:secret@"), tmp_path / "a folder"
+    exported("prime-rl", url, out, "--limit", "2", "--model", 'a"b\nc')
+    assert toml(out / "rl.toml")["model"]["name"] == 'a"b\nc'
+    text = "".join(file.read_text() for file in out.iterdir())
+    assert f"rl @ '{out}'/rl.toml" in text and "secret" not in text
+
+
+def test_a_server_for_one_session_is_said_to_teach_nothing(tmp_path: Path) -> None:
+    with serving(tmp_path / "log", "battery", "--max-sessions", "1") as running:
+        done = gymwire_export("prime-rl", running.url, tmp_path / "out", "--limit", "1")
+    assert done.exit_code == 0 and "nothing is learned" in done.stderr

@@ -178,6 +178,7 @@ async def test_a_called_function_finds_what_its_site_has_imported(pool: Pool, ex
         ("def turn(x): x[0].append(2)", "x = [[1]]\nassert turn(x) is None and x == [[1, 2]]", 1.0),
         ("def turn(y, x): x.update(a=y)", "x = {}\nturn(2, x=x)\nassert x == {'a': 2}", 1.0),
         ("def turn(x): x.clear()", "x = {1, 2}\nturn(x)\nassert not x", 1.0),
+        ("class Turn:\n    def turn(self, x): x.sort()", "x = [3, 1]\nTurn().turn(x)\nassert x == [1, 3]", 1.0),
         ("def turn(x): x = sorted(x)", "x = [3, 1]\nturn(x)\nassert x == [1, 3]", 0.0),
         ("def turn(x): return x.clear() or []", "x = [3, 1]\nassert turn(x) == sorted(x)", 0.0),
     ],

@@ -11,9 +11,17 @@ from tests.compose.project import Project, deployed
 
 
 @pytest.fixture(scope="session")
-def project() -> Iterator[Project]:
+def deployment() -> Iterator[Project]:
     with deployed(docker_engine.required()) as running:
         yield running
+
+
+@pytest.fixture
+def project(deployment: Project) -> Project:
+    """The deployment with a replica that runs, also where a test before has left none."""
+    if not deployment.containers("envs"):
+        deployment.up(1)
+    return deployment
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Generator, Iterator
 
 import pytest
@@ -25,6 +26,18 @@ def worlds(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     log = tmp_path_factory.mktemp("worlds") / "server.log"
     with serving(log, *_bundled(), *PLACES) as running:
         yield running.url
+
+
+@pytest.fixture(autouse=True)
+def _own_log() -> Iterator[None]:
+    """A command that a test runs in this process sets the log up; the next test's lines would go where it sent them."""
+    root, mcp = logging.getLogger(), logging.getLogger("mcp")
+    handlers, level, mcp_level = root.handlers[:], root.level, mcp.level
+    yield
+    root.handlers[:] = handlers
+    root.setLevel(level)
+    mcp.setLevel(mcp_level)
+    logging.captureWarnings(False)
 
 
 def _bundled() -> list[str]:

@@ -5,7 +5,6 @@ import io
 import json
 import logging
 import warnings
-from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
 from threading import Thread
@@ -52,14 +51,8 @@ class Written:
 
 
 @pytest.fixture
-def written() -> Iterator[Written]:
-    root, mcp = logging.getLogger(), logging.getLogger("mcp")
-    handlers, level, mcp_level = root.handlers[:], root.level, mcp.level
-    yield Written()
-    root.handlers[:] = handlers
-    root.setLevel(level)
-    mcp.setLevel(mcp_level)
-    logging.captureWarnings(False)
+def written() -> Written:
+    return Written()
 
 
 async def test_a_line_is_one_object_with_the_usual_keys(written: Written) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import shutil
 import signal
@@ -56,6 +57,17 @@ def first_process(line: Line) -> int:
     return int(Path(f"/proc/{outer}/task/{outer}/children").read_text())
 
 
+async def busy(pool: Pool, but: Line | None = None) -> Line:
+    """The pool's one slot, as soon as a job runs in it; `but` one that has just been killed."""
+    async with asyncio.timeout(20):
+        while True:
+            for line in pool.lines - {but}:
+                with contextlib.suppress(OSError, ValueError):
+                    if Path("/proc/{0}/task/{0}/children".format(first_process(line))).read_text():
+                        return line
+            await asyncio.sleep(0.01)
+
+
 def alive(pid: int) -> bool:
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
@@ -96,18 +108,14 @@ def _readable(python: str) -> bool:
 
 
 async def test_a_slot_that_is_killed_is_replaced_and_its_job_runs_again(pool: Pool) -> None:
-    (line,) = pool.lines
     job = asyncio.create_task(pool.run(program("import time\ntime.sleep(0.5)\nprint('done')")))
-    await asyncio.sleep(0.2)
-    os.kill(first_process(line), signal.SIGKILL)
+    os.kill(first_process(await busy(pool)), signal.SIGKILL)
     assert (await job).stdout == b"done\n"
 
 
 async def test_a_slot_that_is_stopped_is_killed_in_time_and_its_job_runs_again(pool: Pool) -> None:
-    (line,) = pool.lines
-    pid = first_process(line)
     job = asyncio.create_task(pool.run(program("import time\ntime.sleep(0.3)\nprint('done')", wall_s=1.0)))
-    await asyncio.sleep(0.1)
+    pid = first_process(await busy(pool))
     os.kill(pid, signal.SIGSTOP)
     assert (await job).stdout == b"done\n"
     assert not alive(pid)
@@ -115,9 +123,9 @@ async def test_a_slot_that_is_stopped_is_killed_in_time_and_its_job_runs_again(p
 
 async def test_a_job_that_loses_two_slots_is_unavailable(pool: Pool) -> None:
     job = asyncio.create_task(pool.run(program("import time\ntime.sleep(60)", wall_s=20)))
+    line = None
     for _ in range(2):
-        await asyncio.sleep(0.3)
-        (line,) = pool.lines
+        line = await busy(pool, but=line)
         os.kill(first_process(line), signal.SIGKILL)
     with pytest.raises(SandboxUnavailable, match="twice"):
         await job
@@ -125,11 +133,9 @@ async def test_a_job_that_loses_two_slots_is_unavailable(pool: Pool) -> None:
 
 
 async def test_slots_that_cannot_be_started_again_are_unavailable(pool: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
-    (line,) = pool.lines
     monkeypatch.setattr(bubblewrap, "PYTHON", Path("/nonexistent/python3"))
     job = asyncio.create_task(pool.run(program("import time\ntime.sleep(60)", wall_s=20)))
-    await asyncio.sleep(0.2)
-    os.kill(first_process(line), signal.SIGKILL)
+    os.kill(first_process(await busy(pool)), signal.SIGKILL)
     with pytest.raises(SandboxUnavailable, match="No such file"):
         await job
 

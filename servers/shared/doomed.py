@@ -1,6 +1,7 @@
 """Sessions that failed while the store could not be told: each is written off as soon as it is back.
 
-Until then this replica knows it alone, and another one would go on with the session; so nobody waits for a beat.
+Until then this replica knows it alone, and another one would go on with the session. So nobody waits for a beat, and
+a store that has just come back is for failures first.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ from .line import PAUSE_S, Line, StoreAway
 logger = logging.getLogger("gymwire.shared")
 #: Seconds until the next try where a session cannot be written off: its record is another version's.
 AGAIN_S = 2.0
+#: Seconds after an outage that belong to those who have failures to write: reaching the store again takes a moment.
+FIRST_S = 1.0
 #: Seconds that a replica which goes still tries.
 LAST_S = 1.0
 
@@ -32,6 +35,10 @@ class Doomed:
 
     def get(self, handle: str) -> Failure | None:
         return self._failures.get(handle)
+
+    def others_first_s(self, handle: str) -> float:
+        """Seconds for which another replica may have to write first that this session has failed."""
+        return 0.0 if handle in self._failures else FIRST_S - asyncio.get_running_loop().time() + self._line.back_at
 
     def add(self, handle: str, failure: Failure) -> None:
         self._failures.setdefault(handle, failure)

@@ -11,6 +11,7 @@ import asyncio
 import ssl
 from collections import deque
 from dataclasses import dataclass
+from math import inf
 from typing import Any, cast
 from urllib.parse import unquote, urlsplit
 
@@ -92,14 +93,17 @@ class _Wire(asyncio.Protocol):
         self.transport: asyncio.Transport | None = None
         self.unsent: list[bytes] = []
         self.lost = False
-        self.heard = 0.0
+        self.heard, self.back_at = 0.0, -inf
         self.loop = asyncio.get_running_loop()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast(asyncio.Transport, transport)  # uvloop's is none by inheritance
 
     def data_received(self, data: bytes) -> None:
-        self.heard = self.loop.time()
+        now = self.loop.time()
+        if now - self.heard > SILENCE_S / 2 and self.waiting:
+            self.back_at = now
+        self.heard = now
         self.reader.feed(data)
         while (answer := self.reader.gets()) is not False:
             future = self.waiting.popleft()
@@ -153,6 +157,11 @@ class Line:
         self._connecting: asyncio.Task[_Wire] | None = None
         self._watch: asyncio.Task[None] | None = None
 
+    @property
+    def back_at(self) -> float:
+        """The loop's time when the store answered again after an outage; -inf where there was none."""
+        return -inf if self._wire is None else self._wire.back_at
+
     async def run(self, script: Script, keys: tuple[Any, ...], *arguments: Any, patience_s: float | None = None) -> Any:
         """Run a script, again when the connection is lost under it. Raises `StoreAway`, `StoreError`."""
         words = ("EVALSHA", script.digest, len(keys), *keys, *arguments)
@@ -204,6 +213,8 @@ class Line:
             except BaseException:
                 wire.abort()
                 raise
+        if self._wire is not None:
+            wire.back_at = loop.time()
         self._wire = wire
         if self._watch is None or self._watch.done():
             self._watch = asyncio.ensure_future(self._watch_for_ever())

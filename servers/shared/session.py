@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from random import uniform
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -166,6 +167,10 @@ class SharedSession(Session):
                 raise self._broken(FailureKind.PROVIDER_UNAVAILABLE, str(away)) from None
             fence = answer[0]
             if fence > 0:
+                if (others_first_s := self.engine.doomed.others_first_s(self.handle)) > 0:
+                    await self._let_go(fence)
+                    await asyncio.sleep(others_first_s)
+                    continue
                 if len(answer) > 1:
                     await self._adopt(fence, answer[1:])
                 return fence
@@ -240,7 +245,8 @@ class SharedSession(Session):
             self.prompt = meta.row.prompt if meta.prompt is None else meta.prompt
 
     async def _let_go(self, fence: int) -> None:
-        await self.engine.put_commit(self, fence, b"", b"", b"", False)
+        with suppress(StoreAway):  # the lock ends by itself
+            await self.engine.put_commit(self, fence, b"", b"", b"", False)
 
     async def _catch_up(self) -> None:
         """An environment for a session that was adopted; and the failure that could not be written before."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 import time
 from collections.abc import Iterator
@@ -31,6 +32,14 @@ class RedisServer:
         while subprocess.run(["redis-cli", "-s", self.path, "ping"], capture_output=True).stdout != b"PONG\n":
             assert time.monotonic() < deadline, "redis-server did not start"
             time.sleep(0.02)
+
+    def pause(self) -> None:
+        assert self.process is not None
+        self.process.send_signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        assert self.process is not None
+        self.process.send_signal(signal.SIGCONT)
 
     def kill(self) -> None:
         assert self.process is not None

@@ -16,7 +16,7 @@ from gymwire.servers.catalog import Served
 from gymwire.servers.environments.counter import Counter
 from gymwire.servers.seeding import SeedRequest
 from gymwire.servers.sessions import Limits
-from gymwire.servers.shared import records
+from gymwire.servers.shared import line, records
 from gymwire.servers.shared import sessions as shared
 from gymwire.servers.shared.line import Address, StoreError
 from gymwire.servers.shared.sessions import SharedSessions
@@ -225,6 +225,32 @@ async def test_a_failure_is_written_as_soon_as_the_store_is_back(
         assert [failure.kind for failure in told] == ["provider_unavailable"] * len(sessions)
         for session in sessions if not wiped else ():
             assert (await (await two.find(session.handle, served())).verify()).masked
+
+
+@pytest.mark.parametrize("outage", ["killed", "paused"])
+async def test_no_other_replica_scores_what_failed_during_an_outage(
+    redis_server: RedisServer, monkeypatch: pytest.MonkeyPatch, outage: str
+) -> None:
+    """Though it reaches the store before the one that has to write the failure."""
+    monkeypatch.setattr(line, "SILENCE_S", 0.3)
+    monkeypatch.setattr(shared, "BEAT_S", 0.05)
+    async with replicas(redis_server) as (one, two):
+        session = await one.seed(served(), SeedRequest(row=ROW))
+        copy = await two.find(session.handle, served())
+        one.line.patience_s = 0.1
+        (redis_server.kill if outage == "killed" else redis_server.pause)()
+        assert (await refused(call(session, "add", "k1", n=5))).code is Code.SESSION_FAILED
+        connect = one.line._connect
+
+        async def late() -> Any:
+            await asyncio.sleep(0.4)
+            return await connect()
+
+        monkeypatch.setattr(one.line, "_connect", late)
+        verifying = asyncio.create_task(copy.verify())
+        await asyncio.to_thread(redis_server.start if outage == "killed" else redis_server.resume)
+        outcome = await verifying
+        assert outcome.masked and outcome.failure_kind == "provider_unavailable"
 
 
 async def test_capacity_is_of_all_replicas(redis_server: RedisServer) -> None:

@@ -74,6 +74,36 @@ def bars(title: str, steps: Sequence[float], parts: Sequence[Stack], unit: str =
     return _figure(title, body, [part.name for part in parts])
 
 
+def histogram(title: str, values: Sequence[float], x_name: str, bins: int = 20) -> str:
+    """How many of the finite `values` lie where; the empty string where there are none."""
+    finite = [value for value in values if isfinite(value)]
+    if not finite:
+        return ""
+    low, high = min(finite), max(finite)
+    bins = bins if high > low else 1
+    counts = [0] * bins
+    for value in finite:
+        counts[min(int(_part(value, low, high) * bins), bins - 1)] += 1
+    frame = _Frame.around([0.0, float(bins)], [0.0, *map(float, counts)])
+    body = [frame.axes(x_name, marked=False)]
+    for place, count in enumerate(counts):
+        left, top = frame.x(place), frame.y(count)
+        since, until = (low * (1 - share / bins) + high * (share / bins) for share in (place, place + 1))
+        body.append(
+            f'<rect class="fill c0" x="{left + 1:.1f}" y="{top:.1f}" width="{frame.x(place + 1) - left - 2:.1f}" '
+            f'height="{frame.y(0) - top:.1f}"><title>{since:.4g} to {until:.4g}: {count}</title></rect>'
+        )
+    ends = {"start": (LEFT, low), "end": (WIDTH - RIGHT, high)} if bins > 1 else {"middle": (frame.x(0.5), low)}
+    for anchor, (x, value) in ends.items():
+        body.append(f'<text x="{x:.1f}" y="{HEIGHT - BOTTOM + 16}" text-anchor="{anchor}">{value:.4g}</text>')
+    return _figure(title, body, ["episodes"])
+
+
+def _part(value: float, low: float, high: float) -> float:
+    """As `_share`, without an overflow where the two ends are further apart than a float reaches."""
+    return _share(value / 2, low / 2, high / 2)
+
+
 @dataclass(frozen=True, slots=True)
 class _Frame:
     """From values to places in the picture."""
@@ -95,7 +125,7 @@ class _Frame:
     def y(self, value: float) -> float:
         return HEIGHT - BOTTOM - (HEIGHT - TOP - BOTTOM) * _share(value, self.y_low, self.y_high)
 
-    def axes(self, x_name: str) -> str:
+    def axes(self, x_name: str, marked: bool = True) -> str:
         parts = []
         step = _tick(self.y_low, self.y_high)
         for number in range(round((self.y_high - self.y_low) / step) + 1):
@@ -105,7 +135,7 @@ class _Frame:
             parts.append(f'<text x="{LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">{round(value, 9):g}</text>')
         step = max(_tick(self.x_low, self.x_high), 1.0)
         value = ceil(self.x_low / step) * step
-        while value <= self.x_high:
+        while marked and value <= self.x_high:
             parts.append(
                 f'<text x="{self.x(value):.1f}" y="{HEIGHT - BOTTOM + 16}" text-anchor="middle">{value:g}</text>'
             )

@@ -30,6 +30,17 @@ def table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 
+def sample(said: str, kinds: Mapping[str, str], episodes: Sequence[str]) -> str:
+    """Episodes with the choice of a kind of them; `kinds` are those that occur, `episodes` are HTML."""
+    options = "".join(f'<option value="{escape(kind)}">{escape(name)}</option>' for kind, name in kinds.items())
+    return (
+        f'<p class="soft">{escape(said)}</p>'
+        '<p class="filter" hidden><label for="filter">Show</label> '
+        f'<select id="filter"><option value="">all of them</option>{options}</select> '
+        '<span id="count" class="soft" role="status"></span></p>' + "".join(episodes)
+    )
+
+
 def folded(title: str, content: str) -> str:
     """`content` is HTML."""
     return f"<details><summary>{escape(title)}</summary><div>{content}</div></details>"

@@ -16,7 +16,7 @@ from typing import Any, TypeGuard
 
 import yaml
 
-from ..adapters import charts
+from ..adapters import charts, markup
 from ..adapters.markup import facts as facts_list
 from ..adapters.markup import folded as _folded
 from ..adapters.markup import folded_table as _table
@@ -160,15 +160,9 @@ def _episodes(run: Path, troubled: Sequence[int]) -> str:
     found = episodes.chosen(run, troubled)
     if not found:
         return _none("There are no trajectories; a run writes them with log.trajectories: true.")
-    present = [kind for kind in episodes.KINDS if any(kind in record["kinds"] for _, record in found)]
-    options = "".join(f'<option value="{kind}">{episodes.KINDS[kind]}</option>' for kind in present)
-    return (
-        f'<p class="soft">A sample of {len(found)} episodes; all are in the folder {escape(run.name)}/trajectories.</p>'
-        '<p class="filter" hidden><label for="filter">Show</label> '
-        f'<select id="filter"><option value="">all of them</option>{options}</select> '
-        '<span id="count" class="soft" role="status"></span></p>'
-        + "".join(episodes.shown(step, record) for step, record in found)
-    )
+    present = {k: name for k, name in episodes.KINDS.items() if any(k in record["kinds"] for _, record in found)}
+    said = f"A sample of {len(found)} episodes; all are in the folder {run.name}/trajectories."
+    return markup.sample(said, present, [episodes.shown(step, record) for step, record in found])
 
 
 def _audit(manifest: Entry) -> str:

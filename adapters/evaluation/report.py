@@ -9,7 +9,7 @@ from html import escape
 from typing import Any
 
 from ...servers.types import Json, text_of
-from .. import markup
+from .. import charts, markup
 from ..page import page
 from .results import MANIFEST, Folder, lines_of
 from .tables import compared, figures
@@ -27,6 +27,7 @@ def write_report(folder: Folder, summary: Mapping[str, Any]) -> None:
     parts = figures(summary)
     body = [f"<header><h1>{title}</h1></header><main>", markup.facts(dict(_pairs(parts[0][1])))]
     body += [_part(name, rows) for name, rows in parts[1:]]
+    body.append(markup.section("rewards", "Rewards", _rewards(lines_of(folder.results))))
     if "comparison" in summary:
         pairs, *others = compared(summary["comparison"])
         shown = markup.facts(dict(_pairs(pairs[1]))) + "".join(markup.table(r[0], r[1:]) for _, r in others)
@@ -53,13 +54,13 @@ def _episodes(lines: Iterable[Json], solved: float) -> str:
         if counts[kind] < EACH:
             shown.append(_episode(line, kind))
         counts[kind] += 1
-    options = "".join(f'<option value="{kind}">{name}</option>' for kind, name in KINDS.items() if counts[kind])
-    return (
-        f'<p class="soft">A sample of {len(shown)} episodes; all are in results.jsonl.</p>'
-        '<p class="filter" hidden><label for="filter">Show</label> '
-        f'<select id="filter"><option value="">all of them</option>{options}</select> '
-        '<span id="count" class="soft" role="status"></span></p>' + "".join(shown)
-    )
+    kinds = {kind: name for kind, name in KINDS.items() if counts[kind]}
+    return markup.sample(f"A sample of {len(shown)} episodes; all are in results.jsonl.", kinds, shown)
+
+
+def _rewards(lines: Iterable[Json]) -> str:
+    rewards = [float(line["reward"]) for line in lines if line["reward"] is not None]
+    return charts.histogram("Rewards", rewards, "reward") or markup.nothing("Every episode is masked.")
 
 
 def _kind(line: Json, solved: float) -> str:

@@ -97,8 +97,8 @@ def group_size(inflight: int) -> int:
     return min(GROUP_SIZE, inflight)
 
 
-def _idle(facts: Facts) -> int:
-    return round(float(facts.limits["idle_timeout_s"]))
+def _idle(facts: Facts) -> str:
+    return f"{float(facts.limits['idle_timeout_s']):.10g}"
 
 
 def _served_port(facts: Facts) -> int | None:

@@ -84,10 +84,15 @@ class Door:
     def listening(self, owner: str, receive: Receive, send: Send) -> Receive:
         """A socket's `receive`: messages past the rate wait their turn, and a token taken back ends the socket."""
 
+        early: list[Any] = []  # whoever listens may give up while a message waits for its turn; it is not lost then
+
         async def listen() -> Any:
-            message = await receive()
+            if not early:
+                early.append(await receive())
+            message = early[0]
             while self.rates and message["type"] == "websocket.receive" and (wait_s := self.rates.wait_s(owner)) > 0:
                 await asyncio.sleep(wait_s)
+            early.clear()
             if message["type"] == "websocket.receive" and not self.guard.may_play(owner):
                 await send({"type": "websocket.close", "code": 1008, "reason": "the token was taken back"})
                 return {"type": "websocket.disconnect", "code": 1008}

@@ -8,10 +8,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from typing import TYPE_CHECKING
 
+from ..answers import Refused
 from ..types import Failure
 from .line import PAUSE_S, Line, StoreAway
+
+if TYPE_CHECKING:
+    from .session import SharedSession
 
 logger = logging.getLogger("gymwire.shared")
 #: Seconds until the next try where a session cannot be written off: its record is another version's.
@@ -23,30 +28,30 @@ LAST_S = 1.0
 
 
 class Doomed:
-    """Failures by handle. `write_off` brings one session's into the store; who did so says `settled`."""
+    """Failures by session, each of which brings its own into the store, and says `settled` then."""
 
-    def __init__(self, line: Line, write_off: Callable[[str], Awaitable[None]]) -> None:
-        self._line, self._write_off = line, write_off
-        self._failures: dict[str, Failure] = {}
+    def __init__(self, line: Line) -> None:
+        self._line = line
+        self._failures: dict[SharedSession, Failure] = {}
         self._writer: asyncio.Task[None] | None = None
 
-    def __contains__(self, handle: str) -> bool:
-        return handle in self._failures
+    def __contains__(self, session: SharedSession) -> bool:
+        return session in self._failures
 
-    def get(self, handle: str) -> Failure | None:
-        return self._failures.get(handle)
+    def get(self, session: SharedSession) -> Failure | None:
+        return self._failures.get(session)
 
-    def others_first_s(self, handle: str) -> float:
+    def others_first_s(self, session: SharedSession) -> float:
         """Seconds for which another replica may have to write first that this session has failed."""
-        return 0.0 if handle in self._failures else FIRST_S - asyncio.get_running_loop().time() + self._line.back_at
+        return 0.0 if session in self._failures else FIRST_S - asyncio.get_running_loop().time() + self._line.back_at
 
-    def add(self, handle: str, failure: Failure) -> None:
-        self._failures.setdefault(handle, failure)
+    def add(self, session: SharedSession, failure: Failure) -> None:
+        self._failures.setdefault(session, failure)
         if self._writer is None or self._writer.done():
             self._writer = asyncio.create_task(self._write())
 
-    def settled(self, handle: str) -> None:
-        self._failures.pop(handle, None)
+    def settled(self, session: SharedSession) -> None:
+        self._failures.pop(session, None)
 
     async def _write(self) -> None:
         while self._failures:
@@ -55,7 +60,7 @@ class Doomed:
             except StoreAway:
                 await asyncio.sleep(PAUSE_S)
                 continue
-            tried = await asyncio.gather(*map(self._write_off, list(self._failures)), return_exceptions=True)
+            tried = await asyncio.gather(*map(_write_off, list(self._failures)), return_exceptions=True)
             for error in tried:  # the boundary of a task nobody awaits
                 if isinstance(error, Exception):
                     logger.error("a failure could not be written", exc_info=error)
@@ -67,3 +72,8 @@ class Doomed:
         if self._writer is not None and not self._writer.done():
             await asyncio.wait({self._writer}, timeout=LAST_S)
             self._writer.cancel()
+
+
+async def _write_off(session: SharedSession) -> None:
+    with suppress(Refused):
+        await session.refresh()

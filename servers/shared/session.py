@@ -85,6 +85,11 @@ class SharedSession(Session):
         self._head = self._snapshot = self._stored = b""
         self._entry: Entry | None = None
 
+    @property
+    def known(self) -> bool:
+        """Whether the store has said that it is, and that it is this owner's."""
+        return bool(self.wire)
+
     # ---- what clients ask
 
     async def call(self, name: str, arguments: bytes, key: str | None = None) -> Answer:
@@ -167,7 +172,7 @@ class SharedSession(Session):
                 raise self._broken(FailureKind.PROVIDER_UNAVAILABLE, str(away)) from None
             fence = answer[0]
             if fence > 0:
-                if (others_first_s := self.engine.doomed.others_first_s(self.handle)) > 0:
+                if (others_first_s := self.engine.doomed.others_first_s(self)) > 0:
                     await self._let_go(fence)
                     await asyncio.sleep(others_first_s)
                     continue
@@ -228,6 +233,7 @@ class SharedSession(Session):
         meta = record.meta
         if meta.environment != self.served.name or meta.owner != self.owner:
             await self._let_go(fence)
+            self.engine.forget(self)
             raise gone(Code.SESSION_LOST)
         self.version = record.version
         self.wire, self.data_fingerprint, self.seed = meta.wire, meta.fingerprint, meta.seed
@@ -250,7 +256,7 @@ class SharedSession(Session):
 
     async def _catch_up(self) -> None:
         """An environment for a session that was adopted; and the failure that could not be written before."""
-        if (failure := self.engine.doomed.get(self.handle)) is not None:
+        if (failure := self.engine.doomed.get(self)) is not None:
             super().fail(failure)
         if self.environment is not None or self.state not in LIVE:
             return
@@ -278,7 +284,7 @@ class SharedSession(Session):
     def _vanish(self, code: Code) -> Refused:
         """The store has it no more."""
         self._throw_away()
-        if code is Code.SESSION_LOST and (failure := self.engine.doomed.get(self.handle)) is not None:
+        if code is Code.SESSION_LOST and (failure := self.engine.doomed.get(self)) is not None:
             self.engine.failed(self, failure, None)  # it cannot be written any more
         self.state = SessionState.EXPIRED if code is Code.SESSION_EXPIRED else SessionState.CLOSED
         refused = gone(code)

@@ -77,7 +77,7 @@ class SharedSessions(Sessions):
         self.timeout_s, self.gateway = timeout_s, gateway
         self.line = Line(address, timeout_s)
         self.fleet = Fleet(self.line, self.replica, self.limits.lifetime_s, keys)
-        self.doomed = Doomed(self.line, self._write_off)
+        self.doomed = Doomed(self.line)
         self._copies: dict[str, SharedSession] = {}
         self._finding: dict[tuple[str, str, str], asyncio.Task[SharedSession]] = {}
         self._fences: dict[str, int] = {}
@@ -230,7 +230,8 @@ class SharedSessions(Sessions):
         copy = self._copies.get(handle)
         if copy is not None and copy.served is served and copy.owner == owner:
             return copy
-        if copy is not None or not served.environment.replayable or not self.signer.is_ours(handle):
+        hidden = copy is not None and copy.known
+        if hidden or not served.environment.replayable or not self.signer.is_ours(handle):
             return self.get(handle, served, owner)
         newest = self.signer.handle_of(handle.partition(".")[0])
         if newest != handle:  # signed with an older key; one session has one copy here
@@ -245,7 +246,10 @@ class SharedSessions(Sessions):
     async def _fetch(self, handle: str, served: Served, owner: str) -> SharedSession:
         session = SharedSession(self, served, handle, owner, "")
         await session.refresh()
-        return self._copies.setdefault(handle, session)
+        copy = self._copies.get(handle)
+        if copy is None or not copy.known:  # one that is not was asked for during an outage, by anybody
+            copy = self._copies[handle] = session
+        return copy
 
     async def await_return(self, session: Session) -> None:
         await super().await_return(session)
@@ -323,19 +327,15 @@ class SharedSessions(Sessions):
     def doom(self, session: SharedSession, failure: Failure) -> None:
         """Have a session fail as soon as it can be written; until then this replica knows it alone."""
         self._copies.setdefault(session.handle, session)
-        self.doomed.add(session.handle, failure)
-
-    async def _write_off(self, handle: str) -> None:
-        if (copy := self._copies.get(handle)) is not None:
-            with suppress(Refused):
-                await copy.refresh()
+        self.doomed.add(session, failure)
 
     def settled_here(self, session: SharedSession) -> None:
-        self.doomed.settled(session.handle)
+        self.doomed.settled(session)
 
     def forget(self, session: SharedSession) -> None:
-        self.doomed.settled(session.handle)
-        self._copies.pop(session.handle, None)
+        self.doomed.settled(session)
+        if self._copies.get(session.handle) is session:
+            del self._copies[session.handle]
         self.fleet.elsewhere.discard(session.id)
 
     # ---- the keeper
@@ -394,7 +394,7 @@ class SharedSessions(Sessions):
         """Copies that nobody asked for lately; their sessions are in the store."""
         oldest = self.now() - self.limits.idle_timeout_s
         for copy in list(self._copies.values()):
-            if not copy.in_flight and not copy.sockets and copy.last_used < oldest and copy.handle not in self.doomed:
+            if not copy.in_flight and not copy.sockets and copy.last_used < oldest and copy not in self.doomed:
                 copy.drop()
                 self.forget(copy)
 

@@ -220,7 +220,7 @@ async def test_a_failure_is_written_as_soon_as_the_store_is_back(
             shutil.rmtree(redis_server.folder / "appendonlydir")
         await asyncio.to_thread(redis_server.start)
         async with asyncio.timeout(2.0):
-            while any(session.handle in one.doomed for session in sessions):
+            while any(session in one.doomed for session in sessions):
                 await asyncio.sleep(0.01)
         assert [failure.kind for failure in told] == ["provider_unavailable"] * len(sessions)
         for session in sessions if not wiped else ():
@@ -251,6 +251,20 @@ async def test_no_other_replica_scores_what_failed_during_an_outage(
         await asyncio.to_thread(redis_server.start if outage == "killed" else redis_server.resume)
         outcome = await verifying
         assert outcome.masked and outcome.failure_kind == "provider_unavailable"
+
+
+async def test_a_stranger_with_a_handle_does_no_harm_during_an_outage(redis_server: RedisServer) -> None:
+    async with replicas(redis_server) as (one, two):
+        session = await one.seed(served(), SeedRequest(row=ROW), owner="ann")
+        two.line.patience_s = 0.1
+        redis_server.kill()
+        assert (await refused(two.find(session.handle, served(), "bob"))).code is Code.SESSION_FAILED
+        await asyncio.to_thread(redis_server.start)
+        two.line.patience_s = 5.0
+        copy = await two.find(session.handle, served(), "ann")
+        assert (await call(copy, "add", "k1", n=5)).code is Code.OK
+        assert (await refused(two.find(session.handle, served(), "bob"))).code is Code.SESSION_LOST
+        assert (await session.verify()).reward == 1.0
 
 
 async def test_capacity_is_of_all_replicas(redis_server: RedisServer) -> None:

@@ -12,7 +12,7 @@ import asyncio
 import json
 from collections.abc import Iterator
 from functools import lru_cache
-from math import fsum
+from math import fsum, isfinite
 from random import Random
 from typing import Any, ClassVar
 
@@ -180,7 +180,7 @@ def _action(space: Any, value: Any) -> Any:
     try:
         member = _member(space, value)
         fits = space.contains(member)
-    except (ValueError, TypeError, OverflowError, KeyError):
+    except (ValueError, TypeError, ArithmeticError, KeyError, RecursionError):
         fits, member = False, None
     if not fits:
         raise ToolError(f"{json.dumps(value)[:80]} is no action: an action is a member of {space}")
@@ -194,9 +194,23 @@ def _member(space: Any, value: Any) -> Any:
     if kind == "Discrete":
         return value if isinstance(value, int) and not isinstance(value, bool) else None
     if kind in ("Box", "MultiBinary", "MultiDiscrete"):
-        return numpy.asarray(value, dtype=space.dtype)
+        with numpy.errstate(over="raise"):
+            return numpy.asarray(_numbers(value, whole=space.dtype.kind != "f"), dtype=space.dtype)
     if kind == "Tuple":
         return tuple(_member(item, part) for item, part in zip(space.spaces, value, strict=True))
     if kind == "Dict":
-        return {key: _member(item, value[key]) for key, item in space.spaces.items()}
+        if len(value) != len(space.spaces):
+            raise ValueError("other keys than the space's")
+        return {key: _member(item, value[str(key)]) for key, item in space.spaces.items()}
     return value
+
+
+def _numbers(value: Any, whole: bool) -> Any:
+    """Numbers in lists, as they are: numpy would read "1" and true, too, cut 1.7 to 1, and take what is infinite."""
+    if isinstance(value, list):
+        return [_numbers(item, whole) for item in value]
+    if isinstance(value, bool) or not isinstance(value, int | float) or not isfinite(value):
+        raise ValueError("not a finite number")
+    if whole and value != int(value):
+        raise ValueError("not a whole number")
+    return int(value) if whole else value

@@ -83,9 +83,9 @@ def histogram(title: str, values: Sequence[float], x_name: str, bins: int = 20) 
     bins = bins if high > low else 1
     counts = [0] * bins
     for value in finite:
-        counts[min(int(_part(value, low, high) * bins), bins - 1)] += 1
+        counts[min(int(_share(value, low, high) * bins), bins - 1)] += 1
     frame = _Frame.around([0.0, float(bins)], [0.0, *map(float, counts)])
-    body = [frame.axes(x_name, marked=False)]
+    body = [frame.axes(x_name, counts=True)]
     for place, count in enumerate(counts):
         left, top = frame.x(place), frame.y(count)
         since, until = (low * (1 - share / bins) + high * (share / bins) for share in (place, place + 1))
@@ -97,11 +97,6 @@ def histogram(title: str, values: Sequence[float], x_name: str, bins: int = 20) 
     for anchor, (x, value) in ends.items():
         body.append(f'<text x="{x:.1f}" y="{HEIGHT - BOTTOM + 16}" text-anchor="{anchor}">{value:.4g}</text>')
     return _figure(title, body, ["episodes"])
-
-
-def _part(value: float, low: float, high: float) -> float:
-    """As `_share`, without an overflow where the two ends are further apart than a float reaches."""
-    return _share(value / 2, low / 2, high / 2)
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,9 +120,10 @@ class _Frame:
     def y(self, value: float) -> float:
         return HEIGHT - BOTTOM - (HEIGHT - TOP - BOTTOM) * _share(value, self.y_low, self.y_high)
 
-    def axes(self, x_name: str, marked: bool = True) -> str:
+    def axes(self, x_name: str, counts: bool = False) -> str:
+        """`counts`: what is drawn are whole numbers, over values that its own text names."""
         parts = []
-        step = _tick(self.y_low, self.y_high)
+        step = max(_tick(self.y_low, self.y_high), 1.0 if counts else 0.0)
         for number in range(round((self.y_high - self.y_low) / step) + 1):
             value = self.y_low + number * step
             y = self.y(value)
@@ -135,7 +131,7 @@ class _Frame:
             parts.append(f'<text x="{LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">{round(value, 9):g}</text>')
         step = max(_tick(self.x_low, self.x_high), 1.0)
         value = ceil(self.x_low / step) * step
-        while marked and value <= self.x_high:
+        while not counts and value <= self.x_high:
             parts.append(
                 f'<text x="{self.x(value):.1f}" y="{HEIGHT - BOTTOM + 16}" text-anchor="middle">{value:g}</text>'
             )
@@ -182,7 +178,8 @@ def _tick(low: float, high: float) -> float:
 
 
 def _share(value: float, low: float, high: float) -> float:
-    return (value - low) / (high - low) if high > low else 0.5
+    """Halves: two ends may be further apart than a float reaches."""
+    return (value / 2 - low / 2) / (high / 2 - low / 2) if high > low else 0.5
 
 
 def _mean(values: Sequence[float]) -> float:

@@ -269,18 +269,19 @@ def without_mentions(text: str, word: str) -> str:
 
 
 def read_handle(answer: Json, argument: str) -> Any:
-    """The handle in a state tool's answer: a field of its own name, the only value there is, or the text."""
-    value = _value_of(answer)
-    if not isinstance(value, Mapping):
-        return value
-    for key in (argument, "result", "id", "handle", "session", "session_id"):
-        if key in value:
-            return value[key]
-    if len(value) == 1:
-        return next(iter(value.values()))
-    raise SessionFailed(
-        FailureKind.PROVIDER_UNAVAILABLE, f"the state tool's answer names no handle: {value!r:.200}", Stage.SEED
-    )
+    """The handle in a state tool's answer: a field of its own name, the only value there is, or the text.
+
+    Raises `SessionFailed` where there is none: a policy could name another session's in its place.
+    """
+    value = handle = _value_of(answer)
+    if isinstance(value, Mapping):
+        names = (argument, "result", "id", "handle", "session", "session_id")
+        only = next(iter(value.values())) if len(value) == 1 else None
+        handle = next((value[key] for key in names if key in value), only)
+    if handle is None or handle == "":
+        reason = f"the state tool's answer names no handle: {value!r:.200}"
+        raise SessionFailed(FailureKind.PROVIDER_UNAVAILABLE, reason, Stage.SEED)
+    return handle
 
 
 def read_reward(answer: Json) -> Any:
@@ -302,6 +303,6 @@ def _value_of(answer: Json) -> Any:
     text = read_content(answer.get("content") or ())[0]
     try:
         value = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return text.strip()
     return value if isinstance(value, Mapping | int | float) and not isinstance(value, bool) else text.strip()

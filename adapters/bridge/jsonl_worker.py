@@ -110,7 +110,7 @@ class JsonlWorker(Environment):
         answer = await self._ask({"op": "step", "tool": name, "arguments": arguments}, STEP_S)
         if answer.get("reward") is not None:
             self._rewards.append(finite_number(answer["reward"], "a step"))
-        return ToolResult(_text(answer.get("text")), answer.get("error") is True, answer.get("done") is True)
+        return ToolResult(_text(answer.get("text")), _flag(answer, "error"), _flag(answer, "done"))
 
     async def verify(self, transcript: Transcript) -> Any:
         asked = {
@@ -140,6 +140,14 @@ class JsonlWorker(Environment):
 def _text(value: object) -> str:
     """Text as it is, nothing as nothing, anything else as JSON."""
     return value if isinstance(value, str) else "" if value is None else json.dumps(value, ensure_ascii=False)
+
+
+def _flag(answer: Json, key: str) -> bool:
+    """Raises `SessionFailure`: "true" or 1, taken for no, would let an episode go on that is over."""
+    value = answer.get(key)
+    if value is None or isinstance(value, bool):
+        return value is True
+    raise SessionFailure(f"the program answered {key} {value!r:.80}, which is neither true nor false")
 
 
 def _unbroken(answer: Json) -> Json:

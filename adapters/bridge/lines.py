@@ -67,8 +67,8 @@ class LineProcess:
             await self.kill()
             raise
         if not line:
-            status = await self._process.wait()
-            raise self._gone(f"it ended with status {status}")
+            await self.close()  # it may live on without its output
+            raise self._gone(f"it ended with status {self._process.returncode}")
         return await self._read(line)
 
     async def _read(self, line: bytes) -> Json:

@@ -69,13 +69,15 @@ def _action(theirs: type[Any]) -> type[BaseModel]:
 def _act(environment: HostedOpenEnv, arguments: bytes) -> ToolResult:
     action = environment.read(arguments)
     with environment.blamed():
-        return environment.seen(environment.env.step(action))
+        observation = environment.env.step(action)
+    return environment.seen(observation)
 
 
 async def _act_async(environment: HostedOpenEnv, arguments: bytes) -> ToolResult:
     action = environment.read(arguments)
     with environment.blamed():
-        return environment.seen(await environment.env.step_async(action))
+        observation = await environment.env.step_async(action)
+    return environment.seen(observation)
 
 
 class HostedOpenEnv(Environment):

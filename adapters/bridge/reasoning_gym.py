@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from difflib import get_close_matches
 from importlib.util import find_spec
+from math import isfinite
 from random import Random
 from typing import Any, ClassVar
 
@@ -165,7 +166,9 @@ class Scorer:
         self._free.append(process)
         if "score" not in answer:
             raise SessionFailure(str(answer.get("error")), FailureKind.VERIFIER_ERROR)
-        return float(answer["score"])
+        if not isfinite(answer["score"]):
+            raise SessionFailure(f"it scores {answer['score']}", FailureKind.VERIFIER_ERROR)
+        return answer["score"]
 
     async def _started(self) -> LineProcess:
         process = await LineProcess.start([sys.executable, "-P", "-m", SCORER])

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from math import isfinite
 from typing import Any
 
 from ...servers.labels import private_values
+from ...servers.results import BadReward, finite_number
 from ...servers.tool_schemas import description_complaints, name_complaints, schema_complaints, title_complaints
 from ...servers.types import Row
 from ..session import CONTROL_NAMES
@@ -83,8 +83,10 @@ def _step_reward(body: Any, exchange: Exchange) -> None:
 
 
 def _number(what: str, value: Any, exchange: Exchange) -> None:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not isfinite(value):
-        raise Broken(f"{what} is {value!r:.80}, not a finite number", exchange)
+    try:
+        finite_number(value, what)
+    except BadReward:
+        raise Broken(f"{what} is {value!r:.80}, not a finite number", exchange) from None
 
 
 async def no_leaks(at: Patient) -> str:

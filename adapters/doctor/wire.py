@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
@@ -21,6 +22,8 @@ from .findings import Exchange
 
 #: Seconds for one answer; a server that takes longer is taken for one that does not answer.
 ANSWER_TIMEOUT_S = 20.0
+#: Seconds for giving back all sessions of a probe, which may be past the end of the examination.
+CLOSING_S = 5.0
 
 
 class Kind(StrEnum):
@@ -199,10 +202,22 @@ class RawWire(ABC):
         return episode
 
     async def close_all(self) -> None:
-        """Close what is open; whatever was closed before stays so."""
-        left, self._open = self._open, []
-        for episode in left:
-            await episode.close()
+        """Close what is open, all at once; whatever was closed before stays so. Raises what a close raised.
+
+        A server that answers no close costs `CLOSING_S`, however many sessions it holds.
+        """
+        closing = [asyncio.ensure_future(episode.close()) for episode in self._open]
+        self._open = []
+        if not closing:
+            return
+        try:
+            done, _ = await asyncio.wait(closing, timeout=CLOSING_S)
+        finally:
+            for task in closing:
+                task.cancel()
+            await asyncio.gather(*closing, return_exceptions=True)
+        for task in done:
+            task.result()
 
     # ---- requests
 

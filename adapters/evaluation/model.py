@@ -317,7 +317,7 @@ def retry_after_s(headers: Mapping[str, str]) -> float | None:
             return float(text) / unit
     try:
         until = parsedate_to_datetime(headers.get("Retry-After", ""))
-    except ValueError:
+    except (ValueError, OverflowError):  # of a year or a zone that no clock has
         return None
     until = until.replace(tzinfo=until.tzinfo or UTC)
     return max((until - datetime.now(UTC)).total_seconds(), 0.0)

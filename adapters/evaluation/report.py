@@ -27,12 +27,13 @@ def write_report(folder: Folder, summary: Mapping[str, Any]) -> None:
     parts = figures(summary)
     body = [f"<header><h1>{title}</h1></header><main>", markup.facts(dict(_pairs(parts[0][1])))]
     body += [_part(name, rows) for name, rows in parts[1:]]
-    body.append(markup.section("rewards", "Rewards", _rewards(lines_of(folder.results))))
+    rewards, episodes = _told(lines_of(folder.results), summary["solved_from"])
+    body.append(markup.section("rewards", "Rewards", rewards))
     if "comparison" in summary:
         pairs, *others = compared(summary["comparison"])
         shown = markup.facts(dict(_pairs(pairs[1]))) + "".join(markup.table(r[0], r[1:]) for _, r in others)
         body.append(markup.section("compare", "Compared", shown))
-    body.append(markup.section("episodes", "Episodes", _episodes(lines_of(folder.results), summary["solved_from"])))
+    body.append(markup.section("episodes", "Episodes", episodes))
     pinned = json.dumps(folder.manifest(), indent=1, ensure_ascii=False)
     body.append(markup.section("settings", "Settings", markup.folded(MANIFEST, f"<pre>{escape(pinned)}</pre>")))
     folder.write(NAME, page(title, "".join([*body, "</main>"])))
@@ -46,21 +47,20 @@ def _part(name: str, rows: Sequence[Sequence[str]]) -> str:
     return markup.section(name, name.capitalize(), markup.table(rows[0], rows[1:]))
 
 
-def _episodes(lines: Iterable[Json], solved: float) -> str:
+def _told(lines: Iterable[Json], solved: float) -> tuple[str, str]:
+    """How the rewards lie, and a sample of the episodes."""
     counts: Counter[str] = Counter()
-    shown = []
+    rewards, shown = [], []
     for line in lines:
+        if line["reward"] is not None:
+            rewards.append(line["reward"])
         kind = _kind(line, solved)
         if counts[kind] < EACH:
             shown.append(_episode(line, kind))
         counts[kind] += 1
     kinds = {kind: name for kind, name in KINDS.items() if counts[kind]}
-    return markup.sample(f"A sample of {len(shown)} episodes; all are in results.jsonl.", kinds, shown)
-
-
-def _rewards(lines: Iterable[Json]) -> str:
-    rewards = [float(line["reward"]) for line in lines if line["reward"] is not None]
-    return charts.histogram("Rewards", rewards, "reward") or markup.nothing("Every episode is masked.")
+    drawn = charts.histogram("Rewards", rewards, "reward") or markup.nothing("Every episode is masked.")
+    return drawn, markup.sample(f"A sample of {len(shown)} episodes; all are in results.jsonl.", kinds, shown)
 
 
 def _kind(line: Json, solved: float) -> str:

@@ -9,6 +9,7 @@ from .folder import filled
 from .names import distribution, module, prefix
 from .readme import Setting, readme
 from .target import Export, Options, Target
+from .text import quoted
 
 VERSIONS = ("0.10.0",)
 #: OpenEnv's own policy refuses manifests that declare a longer episode.
@@ -31,7 +32,7 @@ def export(facts: Facts, options: Options) -> Export:
         "prefix": prefix(facts),
         "url": facts.url("openenv"),
         "openenv": options.version,
-        "split": next(iter(facts.info.splits), ""),
+        "split": quoted(next(iter(facts.info.splits), "")),
         "episode_timeout": min(MAX_EPISODE_S, float(facts.limits["lifetime_s"])),
         "tools": json.dumps([tool.name for tool in facts.info.tools]),
         "tasks": json.dumps(dict(facts.info.splits)),

@@ -154,3 +154,4 @@ def test_the_report_reaches_for_nothing_and_escapes_what_models_say(tmp_path: Pa
     text = (tmp_path / "report.html").read_text()
     assert "<script>alert" not in text and "&lt;script&gt;alert(1)" in text
     assert "http://" not in text.split("<details>")[0] and "default-src 'none'" in text
+    assert "<title>0 to 0: 1</title>" in text, "the one reward in its histogram"

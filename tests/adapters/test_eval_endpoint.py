@@ -143,7 +143,8 @@ async def test_an_endpoint_that_asks_for_an_hour_is_given_up() -> None:
     ("text", "seconds"),
     [("7", 7), ("0.5", 0.5), ("-1", None), ("nan", None), ("1e9", None), ("", None),
      ("Thu, 01 Jan 1970 00:00:00 GMT", 0), ("Thu, 01 Jan 99999 00:00:00 GMT", None),
-     ("Thu, 01 Jan 2026 00:00:00 +99999999999", None)],
+     ("Thu, 01 Jan 2026 00:00:00 +99999999999", None), (f"Thu, 01 Jan {10**20} 00:00:00 GMT", None),
+     (f"Thu, 01 Jan 2026 00:00:00 +{10**14}", None)],
 )  # fmt: skip
 def test_an_odd_retry_after_is_none(text: str, seconds: float | None) -> None:
     assert retry_after_s({"Retry-After": text}) == seconds

@@ -176,15 +176,17 @@ def answer(text: str, structured: Any = None) -> dict[str, Any]:
         (answer('{"other": "b"}'), "b"),
         (answer("x", {"result": "c"}), "c"),
         (answer("17"), 17),
+        (answer("[" * 100_000), "[" * 100_000),
     ],
 )
 def test_handles_are_read(said: dict[str, Any], handle: Any) -> None:
     assert read_handle(said, "sid") == handle
 
 
-def test_an_answer_without_a_handle_fails_the_seed() -> None:
+@pytest.mark.parametrize("text", ['{"a": 1, "b": 2}', '{"sid": null}', '{"sid": ""}', "{}", ""])
+def test_an_answer_without_a_handle_fails_the_seed(text: str) -> None:
     with pytest.raises(SessionFailed, match="names no handle"):
-        read_handle(answer('{"a": 1, "b": 2}'), "sid")
+        read_handle(answer(text), "sid")
 
 
 @pytest.mark.parametrize("said", [answer("0.5"), answer('{"score": 0.5}'), answer("x", {"result": 0.5})])

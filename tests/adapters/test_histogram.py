@@ -31,3 +31,8 @@ def test_every_finite_value_is_in_one_bar_inside_the_picture(values: list[float]
 
 def test_nothing_is_drawn_of_masked_episodes_alone() -> None:
     assert charts.histogram("Rewards", [], "reward") == ""
+
+
+def test_the_marks_of_how_many_are_whole() -> None:
+    marks = re.findall(r'text-anchor="end">([^<]*)</text>', charts.histogram("Rewards", [0.0, 1.0, 1.0], "reward"))
+    assert marks[:3] == ["0", "1", "2"]

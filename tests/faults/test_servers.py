@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from gymwire.adapters import SessionFailed, connect
 
+from tests.faults.watching import watching
 from tests.serving import serving
 from tests.wires import WIRES, world
 from tests.worlds import PLACES
@@ -43,8 +44,9 @@ async def test_a_server_that_is_told_to_stop_finishes_calls_and_counts_what_it_f
     with serving(tmp_path / "log", *PLACES) as server:
         async with connect(server.url, env="kit", wire=wire, patience_s=0.0) as connection:
             busy, idle = [await connection.session(split="eval", index=index) for index in range(2)]
-            napping = asyncio.create_task(busy.call("nap", {"seconds": 1.5}))
-            await asyncio.sleep(0.7)
+            napping = asyncio.create_task(busy.call("nap", {"seconds": 1.0}))
+            async with watching(server) as watched:
+                await watched.until(lambda now: now["gymwire_requests_in_flight"] == 1)
             server.process.send_signal(signal.SIGTERM)
             await asyncio.sleep(0.1)
             assert (await napping).text == "awake"

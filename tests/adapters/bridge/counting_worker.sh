@@ -19,6 +19,8 @@ while read -r line; do
         16) printf '{"reward": "much"}\n' ;;
         17) printf '{"text": null}\n' ;;
         18) printf '{"text": {"count": [1, null]}}\n' ;;
+        19) printf '{"text": "over", "done": "true"}\n' ;;
+        20) exec 1>&-; sleep 60 ;;
         *) count=$((count + by)); printf '{"text": "%s", "done": %s}\n' "$count" "$([ "$count" -gt 99 ] && echo true || echo false)" ;;
         esac ;;
     *'"op": "verify"'*) printf '{"reward": %s}\n' "$([ "$count" -eq "$wanted" ] && echo 1 || echo 0)" ;;

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from gymwire.adapters import SessionFailed, connect
 from gymwire.adapters.bridge import reasoning_gym
+from gymwire.adapters.bridge.lines import LineProcess
 from gymwire.adapters.bridge.sources import hosted
 from gymwire.servers import Environment, Row
 from gymwire.servers.catalog import Served
@@ -111,6 +112,8 @@ async def test_an_episode_that_is_over_ends_and_is_scored() -> None:
         (14, "provider_unavailable", "ended with status 3"),
         (15, "provider_unavailable", "no JSON object"),
         (16, "counting:exception", "a step returned str"),
+        (19, "counting:exception", "done 'true', which is neither"),
+        (20, "provider_unavailable", "it ended with status"),
     ],
 )
 async def test_a_program_that_breaks_is_masked(by: int, kind: str, reason: str) -> None:
@@ -225,6 +228,26 @@ async def test_an_answer_that_breaks_the_scorer_is_the_policys(monkeypatch: pyte
         for index in (0, 1):
             async with connection.session(split="train", index=index) as session:
                 assert (await session.verify(said("<answer>9**9**9**9</answer>"))).reward in (0.0, 0.01)
+
+
+@pytest.mark.parametrize(("own", "reward"), [(1.0, 0.0), (float("nan"), None), (0.0, None)])
+async def test_a_score_that_is_no_number_is_the_policys_where_the_expected_answer_has_one(
+    monkeypatch: pytest.MonkeyPatch, own: float, reward: float | None
+) -> None:
+    async def ask(self: LineProcess, message: Any, timeout_s: float) -> Any:
+        return {"score": own if message.get("answer") is None else float("nan")}
+
+    monkeypatch.setattr(LineProcess, "ask", ask)
+    async with (
+        connect(hosted("reasoning-gym", "leg_counting")) as connection,
+        connection.session(split="train", index=0) as session,
+    ):
+        if reward is not None:
+            assert (await session.verify(said("<answer>nan</answer>"))).reward == reward
+            return
+        with pytest.raises(SessionFailed) as failed:
+            await session.verify(said("<answer>nan</answer>"))
+        assert failed.value.kind == "verifier_error"
 
 
 async def test_a_scorer_that_is_killed_from_outside_costs_a_right_answer_nothing() -> None:

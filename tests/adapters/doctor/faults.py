@@ -58,6 +58,7 @@ FAULTS = (
     Planted("task differs by seed", GYM, "same-task", gym.AnotherTask),
     Planted("answers differ", GYM, "repeatable", gym.Numbered),
     Planted("reward is NaN", GYM, "reward", with_field(reward=float("nan"))),
+    Planted("reward is larger than any float", GYM, "reward", with_field(reward=10**400)),
     Planted("reward is a text", GYM, "reward", on_verify(lambda body: body | {"reward": str(body["reward"])})),
     Planted("component is null", GYM, "reward", with_field(reward_components={"a": None})),
     Planted("no reward", GYM, "shapes", without("reward")),

@@ -9,10 +9,15 @@ from typing import Any
 
 import pytest
 from gymwire.adapters.connect import connect
+from gymwire.adapters.endpoint import EnvironmentInfo
+from gymwire.adapters.exports import openenv
+from gymwire.adapters.exports.facts import Facts
+from gymwire.adapters.exports.target import Options
 from gymwire.servers.environments.battery import Battery
 from gymwire.servers.policies import Call
 from gymwire.servers.rows import generated_lines
 from gymwire.servers.types import PARAMS_KEY, PLACE_KEY, Row
+from yarl import URL
 
 from tests.adapters.exports.command import exported, gymwire_export, keys_of, refused, rows_of, toml, yaml_of
 from tests.peers.parts import parts_of, played
@@ -299,3 +304,15 @@ def test_a_server_for_one_session_is_said_to_teach_nothing(tmp_path: Path) -> No
     with serving(tmp_path / "log", "battery", "--max-sessions", "1") as running:
         done = gymwire_export("prime-rl", running.url, tmp_path / "out", "--limit", "1")
     assert done.exit_code == 0 and "nothing is learned" in done.stderr
+
+
+def test_the_name_of_a_split_ends_no_text_of_the_client() -> None:
+    split = 'held"""out\\'
+    info = EnvironmentInfo(name="odd", splits={split: 1}, wires={"openenv": "/odd/openenv", "nemo-gym": "/odd/gym"})
+    limits = {"lifetime_s": 60, "queue_timeout_s": 5, "max_sessions": 4}
+    made = openenv.export(
+        Facts(URL("http://127.0.0.1:8200"), info, limits, [], "", False), Options("0.10.0", Path("/out"))
+    )
+    (client,) = (text for path, text in made.files.items() if path.endswith("client.py"))
+    described = ast.get_docstring(ast.parse(client))
+    assert described is not None and f'split="{split}"' in described

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import shutil
 from collections.abc import AsyncIterator
@@ -10,6 +11,7 @@ from contextlib import asynccontextmanager
 import pytest
 from gymwire.servers.sandbox.bubblewrap import INSTALL
 from gymwire.servers.sandbox.jobs import Limits
+from gymwire.servers.sandbox.line import Line
 from gymwire.servers.sandbox.pool import Pool
 from gymwire.servers.sandbox.select import CEILING, Choice, launcher_of
 from gymwire.servers.sandbox.slots import Launcher
@@ -27,6 +29,14 @@ def launcher(backend: str, ceiling: Limits = CEILING) -> Launcher:
     if shutil.which("bwrap") is None:
         (pytest.fail if os.environ.get("REQUIRE_DOCKER") == "1" else pytest.skip)(INSTALL)
     return launcher_of(Choice(backend), ceiling)
+
+
+async def busy(pool: Pool, but: Line | None = None) -> Line:
+    """The worker that a job has just been given to; `but` one that has just been killed."""
+    async with asyncio.timeout(20):
+        while not (taken := pool.lines - {but, *pool.idle}):
+            await asyncio.sleep(0.005)
+    return next(iter(taken))
 
 
 @asynccontextmanager

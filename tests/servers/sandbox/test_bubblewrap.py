@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import os
 import shutil
 import signal
@@ -24,7 +23,7 @@ from gymwire.servers.sandbox.line import Line
 from gymwire.servers.sandbox.pool import Pool
 from gymwire.servers.sandbox.select import Choice, launcher_of
 
-from tests.servers.sandbox.backends import launcher, pool_of
+from tests.servers.sandbox.backends import busy, launcher, pool_of
 from tests.servers.sandbox.programs import HELLO, program
 
 #: What is needed to check a backend, without the rest of the package.
@@ -55,17 +54,6 @@ def first_process(line: Line) -> int:
     """The host's number of a slot's PID 1: the child of bubblewrap."""
     outer = int(line.slot.name.rpartition("-")[2])
     return int(Path(f"/proc/{outer}/task/{outer}/children").read_text())
-
-
-async def busy(pool: Pool, but: Line | None = None) -> Line:
-    """The pool's one slot, as soon as a job runs in it; `but` one that has just been killed."""
-    async with asyncio.timeout(20):
-        while True:
-            for line in pool.lines - {but}:
-                with contextlib.suppress(OSError, ValueError):
-                    if Path("/proc/{0}/task/{0}/children".format(first_process(line))).read_text():
-                        return line
-            await asyncio.sleep(0.01)
 
 
 def alive(pid: int) -> bool:

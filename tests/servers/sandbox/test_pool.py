@@ -16,6 +16,7 @@ from gymwire.servers.sandbox.jobs import Job, Limits, SandboxUnavailable, Verdic
 from gymwire.servers.sandbox.line import Line
 from gymwire.servers.sandbox.pool import Pool
 
+from tests.servers.sandbox.backends import busy
 from tests.servers.sandbox.conftest import CEILING
 from tests.servers.sandbox.programs import HELLO, program
 from tests.servers.sandbox.relay import Relay
@@ -64,14 +65,6 @@ async def whole(pool: Pool) -> None:
     async with asyncio.timeout(20):
         while len(pool.lines) < pool.slots:
             await asyncio.sleep(0.02)
-
-
-async def busy(pool: Pool) -> Line:
-    """The worker that a job has just been given to."""
-    async with asyncio.timeout(5):
-        while not (taken := pool.lines - set(pool.idle)):
-            await asyncio.sleep(0.005)
-    return next(iter(taken))
 
 
 async def test_200_jobs_at_once_spread_evenly_over_two_slots(own: Pool) -> None:

@@ -25,6 +25,8 @@ Keep = Literal["start", "end", "both"]
 UNNAMED = "unreadable_tool_call"
 #: Objects and arrays inside each other; every codec on the way to a tool, and a chat template, takes this many.
 MAX_DEPTH = 128
+#: Calls that are read of one text: each may cost a look at all of it.
+MAX_CALLS = 1_000
 _OPEN, _CLOSE = "<tool_call>", "</tool_call>"
 
 
@@ -173,15 +175,21 @@ def result_for_history(result: ToolResult, call_id: str) -> Message:
     return {"role": "tool", "tool_call_id": call_id, "content": result.plain()}
 
 
+TOO_MANY_CALLS = ParsedCall("", error=f"Only the first {MAX_CALLS:,} tool calls of a turn are read.")
+
+
 def parse_hermes(text: str) -> ParsedTurn:
     """Read `<tool_call>{"name": …, "arguments": …}</tool_call>` calls. Never raises.
 
-    A call's JSON may contain the closing tag in a string. A call that is cut off or broken is one error.
+    A call's JSON may contain the closing tag in a string. A call that is cut off or broken is one error, and so is all
+    that follows the first 1,000.
     """
     said: list[str] = []
     calls: list[ParsedCall] = []
     position = 0
     while (start := text.find(_OPEN, position)) >= 0:
+        if len(calls) == MAX_CALLS:
+            return ParsedTurn("".join(said).strip(), (*calls, TOO_MANY_CALLS))
         said.append(text[position:start])
         call, position = _parse_one(text, start + len(_OPEN))
         calls.append(call)

@@ -12,10 +12,11 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ..servers.types import Json, Tool
-from .calls import ParsedCall, ParsedTurn, read_json
+from .calls import MAX_CALLS, TOO_MANY_CALLS, ParsedCall, ParsedTurn, read_json
 
 _OPEN, _CLOSE = "<tool_call>", "</tool_call>"
-_FUNCTION = re.compile(r"(?:<tool_call>\s*)?<function=([^>\n]*)>")
+#: A name has an end: each place where a tag may begin is looked at to there.
+_FUNCTION = re.compile(r"<function=([^>\n]{0,512})>")
 _END = re.compile(r"</function>\s*(?:</tool_call>)?")
 _PARAMETER = re.compile(r"\s*<parameter=([^>\n]*)>")
 #: A value ends where a closing tag is followed by what may follow it: text may contain the tag itself.
@@ -33,6 +34,8 @@ def parse_xml(text: str, tools: Iterable[Tool] = ()) -> ParsedTurn:
     calls: list[ParsedCall] = []
     position = 0
     while (call := _next_call(text, position)) is not None:
+        if len(calls) == MAX_CALLS:
+            return ParsedTurn("".join(said).strip(), (*calls, TOO_MANY_CALLS))
         start, end, parsed = call
         said.append(text[position:start])
         calls.append(_typed(parsed, schemas))
@@ -44,16 +47,24 @@ def parse_xml(text: str, tools: Iterable[Tool] = ()) -> ParsedTurn:
 def _next_call(text: str, position: int) -> tuple[int, int, ParsedCall] | None:
     """Where the next call starts, where the text goes on after it, and what it says."""
     function = _FUNCTION.search(text, position)
-    opening = text.find(_OPEN, position)
-    if opening >= 0 and (function is None or opening < function.start()):
-        end = function.start() if function is not None else len(text)
+    start = len(text) if function is None else _start(text, position, function)
+    opening = text.find(_OPEN, position, start)
+    if opening >= 0:
+        end = start
         closing = text.find(_CLOSE, opening, end)
         end = closing + len(_CLOSE) if closing >= 0 else end
         return opening, end, ParsedCall("", error="The tool call names no function; write <function=NAME>.")
     if function is None:
         return None
     parsed, end = _read(text, function.end(), function.group(1).strip())
-    return function.start(), end, parsed
+    return start, end, parsed
+
+
+def _start(text: str, position: int, function: re.Match[str]) -> int:
+    """Where the call of a function starts: with the opening tag that is right before it, if there is one."""
+    opening = text.rfind(_OPEN, position, function.start())
+    is_its_own = opening >= 0 and not text[opening + len(_OPEN) : function.start()].strip()
+    return opening if is_its_own else function.start()
 
 
 def _read(text: str, position: int, name: str) -> tuple[ParsedCall, int]:

@@ -1,4 +1,5 @@
-"""Charts as inline SVG: lines with a band for the standard error, and stacked bars. The page's CSS has the colours."""
+"""Charts as inline SVG: lines with a band for the standard error, bars, and means of groups. The page's CSS has the
+colours."""
 
 from __future__ import annotations
 
@@ -12,6 +13,8 @@ WIDTH, HEIGHT = 720, 260
 LEFT, RIGHT, TOP, BOTTOM = 52, 12, 12, 34
 #: More bars than this are drawn as means of several steps.
 BARS = 80
+#: Groups that are drawn, the height of one, and the room and the characters of its name.
+GROUPS, GROUP_HEIGHT, NAME_WIDTH, NAME_CHARACTERS = 40, 24, 200, 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +31,15 @@ class Stack:
 
     name: str
     values: Sequence[float]
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """A mean with its standard error; None where there is none."""
+
+    name: str
+    mean: float | None
+    error: float | None
 
 
 def lines(title: str, curves: Sequence[Line], x_name: str = "step") -> str:
@@ -99,6 +111,70 @@ def histogram(title: str, values: Sequence[float], x_name: str, bins: int = 20) 
     return _figure(title, body, ["episodes"])
 
 
+def means(title: str, groups: Sequence[Group], x_name: str) -> str:
+    """A bar for each of the first groups, with its standard error; the empty string where there is nothing to draw."""
+    reach = [0.0]
+    for group in groups[:GROUPS]:
+        if group.mean is not None:
+            reach += [group.mean, group.mean - (group.error or 0.0), group.mean + (group.error or 0.0)]
+    if len(reach) == 1 or not isfinite(2 * (max(reach) - min(reach))):
+        return ""
+    height = TOP + BOTTOM + GROUP_HEIGHT * len(groups[:GROUPS])
+    across = _Across.around(reach)
+    more = f" (the first {GROUPS} of {len(groups)} groups)" if len(groups) > GROUPS else ""
+    body = [across.axis(x_name + more, height)]
+    body += [_group(across, group, TOP + GROUP_HEIGHT * place) for place, group in enumerate(groups[:GROUPS])]
+    return _figure(title, body, ["mean ± its standard error"], height)
+
+
+def _group(across: _Across, group: Group, top: float) -> str:
+    name = group.name if len(group.name) <= NAME_CHARACTERS else f"{group.name[: NAME_CHARACTERS - 1]}…"
+    middle = top + GROUP_HEIGHT / 2
+    said = f'<text x="{NAME_WIDTH - 8}" y="{middle + 4}" text-anchor="end">{escape(name)}</text>'
+    if group.mean is None:
+        return f'{said}<text x="{NAME_WIDTH + 6}" y="{middle + 4}">masked</text>'
+    left, right = sorted((across.x(0.0), across.x(group.mean)))
+    error = "" if group.error is None else f" ± {group.error:.2g}"
+    said += (
+        f'<rect class="fill c0" x="{left:.1f}" y="{top + 4}" width="{max(right - left, 1.0):.1f}" '
+        f'height="{GROUP_HEIGHT - 8}"><title>{escape(group.name)}: {group.mean:.4g}{error}</title></rect>'
+    )
+    if group.error:
+        ends = [across.x(group.mean + sign * group.error) for sign in (-1, 1)]
+        path = f"M{ends[0]:.1f} {middle}H{ends[1]:.1f}" + "".join(f"M{x:.1f} {middle - 4}v8" for x in ends)
+        said += f'<path class="whisker" d="{path}"/>'
+    return said
+
+
+@dataclass(frozen=True, slots=True)
+class _Across:
+    """From values to places on a line from left to right, behind the names of groups."""
+
+    low: float
+    high: float
+    step: float
+
+    @classmethod
+    def around(cls, values: Sequence[float]) -> _Across:
+        low, high = min(values), max(values)
+        step = _tick(low, high)
+        return cls(floor(low / step) * step, ceil(high / step) * step or step, step)
+
+    def x(self, value: float) -> float:
+        return NAME_WIDTH + (WIDTH - NAME_WIDTH - 2 * RIGHT) * _share(value, self.low, self.high)
+
+    def axis(self, name: str, height: float) -> str:
+        bottom, parts = height - BOTTOM, []
+        for number in range(round((self.high - self.low) / self.step) + 1):
+            value = self.low + number * self.step
+            x = self.x(value)
+            parts.append(f'<line class="grid" x1="{x:.1f}" x2="{x:.1f}" y1="{TOP}" y2="{bottom}"/>')
+            parts.append(f'<text x="{x:.1f}" y="{bottom + 16}" text-anchor="middle">{round(value, 9):g}</text>')
+        middle = (NAME_WIDTH + WIDTH) / 2 - RIGHT
+        parts.append(f'<text class="axis" x="{middle}" y="{height - 3}" text-anchor="middle">{escape(name)}</text>')
+        return "".join(parts)
+
+
 @dataclass(frozen=True, slots=True)
 class _Frame:
     """From values to places in the picture."""
@@ -157,13 +233,13 @@ def _dot(frame: _Frame, name: str, point: tuple[float, float, float | None], num
     return f'<circle class="fill c{number}" {place} r="3"><title>{said}</title></circle>'
 
 
-def _figure(title: str, body: Sequence[str], names: Sequence[str]) -> str:
+def _figure(title: str, body: Sequence[str], names: Sequence[str], height: float = HEIGHT) -> str:
     legend = "".join(
         f'<span class="key"><span class="swatch c{number}"></span>{escape(name)}</span>'
         for number, name in enumerate(names)
     )
     return (
-        f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{escape(title)}">{"".join(body)}</svg>'
+        f'<svg viewBox="0 0 {WIDTH} {height}" role="img" aria-label="{escape(title)}">{"".join(body)}</svg>'
         f'<p class="legend">{legend}</p>'
     )
 

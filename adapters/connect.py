@@ -37,6 +37,9 @@ from .pool import Pool
 from .resolve import check_wire, is_url, read_url, resolve
 from .session import ResultLimit, Session, Task, WrongRequest
 
+FOR_STRANGERS = (
+    "a bridge, and mcp= and openenv= (--state-tool, --reward-tool, --reward ...), are for servers of others."
+)
 #: How long a seed waits for a full server.
 PATIENCE_S = 600.0
 MAX_ID_CHARACTERS = 200
@@ -168,6 +171,9 @@ def connect(
     mcp, openenv: how to drive a stranger's server.
     """
     check_wire(wire)
+    for name, options in (("mcp", mcp), ("openenv", openenv)):
+        if options is not None and wire not in (None, name):
+            raise WrongRequest(f"{name}= belongs to wire={name!r}, not to {wire!r}.")
     limit = None if max_result_chars is None else ResultLimit(max_result_chars, keep)
     if isinstance(target, str) and is_url(target):
         opener = _remote(target, wire, env, token, limit, call_timeout_s, mcp, openenv)
@@ -178,6 +184,8 @@ def connect(
     else:
         if wire not in (None, "local"):
             raise WrongRequest(f"wire {wire!r} needs the URL of a server; {target!r} is none.")
+        if mcp is not None or openenv is not None:
+            raise WrongRequest(f"{_name_of(target)!r} runs in this process; {FOR_STRANGERS}")
         opener = _local(target, env, settings, sessions, limit)
     return Connection(opener, patience_s)
 
@@ -190,11 +198,15 @@ def _local(
     limit: ResultLimit | None,
 ) -> Opener:
     async def opener() -> Backend:
-        if env is not None and env != target:
-            raise WrongRequest(f"env={env!r} belongs to a URL; {target!r} is an environment already.")
+        if env not in (None, name := _name_of(target)):
+            raise WrongRequest(f"env= (--env) {env!r} belongs to a URL; {name!r} is an environment already.")
         return InProcess.of(target, settings, sessions, limit)
 
     return opener
+
+
+def _name_of(target: str | type[Environment] | Served) -> str:
+    return target if isinstance(target, str) else target.name
 
 
 def _foreign_mcp(
@@ -226,7 +238,7 @@ def _remote(
         found = await resolve(url, wire=wire, env=env, token=token)
         if found is not None:
             if mcp is not None or openenv is not None:
-                raise WrongRequest(f"{url} is a gymwire server; mcp= and openenv= are for servers of others.")
+                raise WrongRequest(f"{url} is a gymwire server, on all wires already; {FOR_STRANGERS}")
             pool = Pool(ours=True, token=token, patience_s=RIDE_OUT_S if found.info.shared else 0.0)
             endpoint = Endpoint.of_ours(found.url, pool, found.info, found.limits, limit)
             return Remote(found.wire, _timed(endpoint, call_timeout_s), found.info)

@@ -25,6 +25,7 @@ from rich.table import Table
 
 from ..servers.catalog import find, installed
 from ..servers.commands.new import shell_command
+from ..servers.wording import counted
 from .connect import Connection, connect
 from .demo_faults import EVERY, broken_name, broken_twin
 from .demo_rounds import BROKEN_POLICY, EPISODES, POLICIES, WIRES, Round, Rows, complaints, play_round
@@ -175,7 +176,7 @@ def conclude(console: Console, rounds: Sequence[Round], seconds: float) -> int:
     for sentence in wrong:
         console.print(f"demo: {sentence}", markup=False, style="red")
     if wrong:
-        console.print(f"demo: {len(wrong)} promises do not hold", style="red")
+        console.print(f"demo: {counted(len(wrong), 'promise')} broken", style="red")
         return 1
     episodes = sum(len(item.rewards) for item in rounds)
     console.print(

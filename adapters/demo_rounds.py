@@ -14,6 +14,7 @@ from time import perf_counter
 from ..servers.environment import Environment
 from ..servers.policies import Script
 from ..servers.types import Json, Row
+from ..servers.wording import counted
 from .connect import Connection
 from .demo_faults import breaks
 from .drive import Played, drive
@@ -117,7 +118,8 @@ def complaints(rounds: Sequence[Round]) -> Iterator[str]:
     for item in clean:
         if item.masked:
             what = f"{item.environment}, {item.policy} over {item.wire}"
-            yield f"{what}: {item.masked} sessions failed though none was broken; the first: {item.failures[0]}"
+            failed = counted(item.masked, "session")
+            yield f"{what}: {failed} failed though none was broken; the first: {item.failures[0]}"
     yield from _broken_wrongly(rounds)
 
 
@@ -170,6 +172,6 @@ def _broken_wrongly(rounds: Sequence[Round]) -> Iterator[str]:
             if reward != (None if breaks(index) else expected[index])
         )
         for how, count in wrong.items():
-            yield f"{what}: {count} sessions {how}"
+            yield f"{what}: {counted(count, 'session')} {how}"
         if not item.masked:
             yield f"{what}: no session is masked"

@@ -89,7 +89,7 @@ class ForeignMcp(Backend):
 
     async def seed(self, task: Task) -> Session:
         if task.row is None and (task.split is not None or task.index is not None):
-            raise WrongRequest("an MCP server of others has no rows to choose from; give it one with row=.")
+            raise WrongRequest("an MCP server of others has no rows to choose from; give it one with row= (--rows).")
         row = task.row or Row()
         try:
             return await self._begin(row)
@@ -177,6 +177,8 @@ class ForeignMcpSession(Session):
         self._log.append(CallRecord(name, arguments, ToolResult("")))  # the order is that of the calls, not the answers
         answer = await self._exchange(name, json.loads(arguments), Stage.CALL)
         text, media = read_content(answer.get("content") or ())
+        if not answer.get("content") and (structured := answer.get("structuredContent")) is not None:
+            text = json.dumps(structured, ensure_ascii=False)
         result = ToolResult(text, answer.get("isError") is True, media=media)
         self._log[place] = CallRecord(name, arguments, result)
         return result if self._options.media == "pass" else ToolResult(result.plain(), result.is_error)

@@ -67,7 +67,9 @@ class ForeignOpenEnv(Backend):
 
     async def seed(self, task: Task) -> Session:
         if task.row is None and (task.split is not None or task.index is not None):
-            raise WrongRequest("the rows of an OpenEnv server of others are not read here; use row= or seed=.")
+            raise WrongRequest(
+                "the rows of an OpenEnv server of others are not read here; use row= (--rows) or seed= (--seed)."
+            )
         socket = await Socket.open(self.endpoint.pool, self.endpoint.url / "ws")
         try:
             return await self._begin(socket, task)
@@ -85,6 +87,8 @@ class ForeignOpenEnv(Backend):
         if answer.get("type") == "error" and answer["data"].get("code") == "CAPACITY_REACHED":
             raise Busy(str(answer["data"].get("message")))
         first = read_observation(answer, Stage.SEED)
+        if is_over(first, Stage.SEED):
+            raise SessionFailed(FailureKind.PROVIDER_UNAVAILABLE, "what reset began is over already", Stage.SEED)
         tools = await self._tools(socket) if self.has_tools else [self.step_tool]
         return ForeignOpenEnvSession(self, socket, row, first, tools)
 
@@ -124,7 +128,7 @@ class ForeignOpenEnvSession(Session):
         self._backend, self._socket, self._options = backend, socket, backend.options
         self._rewards: list[float] = []
         self._log: list[CallRecord] = []
-        self.done = first.get("done") is True
+        self._steps = 0
 
     async def _call(self, name: str, arguments: bytes, key: str) -> ToolResult:
         if self.done:
@@ -143,9 +147,10 @@ class ForeignOpenEnvSession(Session):
         if answer.get("type") == "error":
             return self._refused(data)
         data = read_observation(answer, Stage.CALL)
+        self._steps += 1
         if (reward := data.get("reward")) is not None:
             self._rewards.append(step_reward(reward))
-        done = data.get("done") is True
+        done = is_over(data, Stage.CALL)
         if not self._backend.has_tools:
             return ToolResult(shown_observation(data), done=done)
         return _tool_result(data.get("observation") or {}, done)
@@ -153,7 +158,10 @@ class ForeignOpenEnvSession(Session):
     def _refused(self, error: Json) -> ToolResult:
         """An action that does not fit the schema is the policy's mistake; an exception inside is as options say."""
         code = error.get("code")
-        if code == "VALIDATION_ERROR" or (code == "EXECUTION_ERROR" and self._options.on_execution_error == "tell"):
+        if code == "VALIDATION_ERROR":
+            return ToolResult(validation_text(error), is_error=True)
+        if code == "EXECUTION_ERROR" and self._options.on_execution_error == "tell":
+            self._steps += 1
             return ToolResult(validation_text(error), is_error=True)
         if code == "EXECUTION_ERROR":
             kind = f"{_kind_name(self._backend.info.name)}:exception"
@@ -161,6 +169,7 @@ class ForeignOpenEnvSession(Session):
         raise error_failure(error, Stage.CALL)
 
     async def _verify(self, messages: Sequence[Message], ending: Ending) -> Outcome:
+        self._socket.check(Stage.VERIFY)
         grader = self._options.grader or self._combined
         return await grade(grader, Transcript(messages, self._log, ending))
 
@@ -168,12 +177,21 @@ class ForeignOpenEnvSession(Session):
         """The server's own rewards as one. An episode in which the policy never acted is its own affair."""
         if self._rewards:
             return float(COMBINED[self._options.reward](self._rewards))
-        if not self._log:
+        if not self._steps:
             return 0.0
         raise SessionFailed(FailureKind.VERIFIER_ERROR, "no step of the episode brought a reward", Stage.VERIFY)
 
     async def _close(self) -> None:
         await self._socket.close()
+
+
+def is_over(data: Json, stage: Stage) -> bool:
+    """Raises `SessionFailed`: "true" or 1, taken for no, would let an episode go on that is over."""
+    done = data.get("done")
+    if done is None or isinstance(done, bool):
+        return done is True
+    reason = f"it answered done {done!r:.80}, which is neither true nor false"
+    raise SessionFailed(FailureKind.PROVIDER_UNAVAILABLE, reason, stage)
 
 
 def _tool_result(observation: Json, done: bool) -> ToolResult:

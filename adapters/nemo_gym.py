@@ -40,6 +40,8 @@ from .responses import response_of
 from .session import POLICY_CODES, Session, SessionFailed, Task, WrongRequest, failure_of, read_outcome
 
 _DATE_GONE = re.compile(r";\s*(max-age\s*=\s*(0|-\d+)\s*(;|$)|expires\s*=[^;]*\b19[67]\d\b)", re.IGNORECASE)
+#: Credentials, a proxy's, a time-out and a rate: a policy has none of them.
+_BEFORE_TOOLS = (401, 407, 408, 429)
 _JSON_HEADERS: dict[str, str] = {"Content-Type": "application/json"}
 
 
@@ -53,12 +55,12 @@ class CookieJar:
         self.header = ""
 
     def merge(self, reply: Reply) -> None:
-        """Take what an answer sets; what it does not mention stays."""
+        """Take what an answer sets; what it does not mention stays. What no header can carry back is no cookie."""
         changed = False
         for line in reply.headers.getall(hdrs.SET_COOKIE, ()):
             pair, _, attributes = line.partition(";")
             name, equals, value = pair.strip().partition("=")
-            if not equals:
+            if not equals or not pair.isprintable():
                 continue
             if _DATE_GONE.search(f";{attributes}"):
                 changed |= self._cookies.pop(name, None) is not None
@@ -93,7 +95,7 @@ class NemoGymSession(Session):
         if reply.status == 200:
             return ToolResult(reply.text, done="X-Gymwire-Done" in reply.headers)
         code = reply.headers.get("X-Gymwire-Code", "")
-        if code in POLICY_CODES or (not self._at.ours and 200 <= reply.status < 500 and not 300 <= reply.status < 400):
+        if code in POLICY_CODES or (not self._at.ours and _is_a_result(reply.status)):
             return ToolResult(reply.text, is_error=reply.status >= 400)
         if code == Code.SESSION_FAILED:
             raise await self._why(Stage.CALL)
@@ -188,7 +190,7 @@ async def seed_nemo_gym(endpoint: Endpoint, task: Task) -> NemoGymSession:
 def _seed_body(endpoint: Endpoint, task: Task) -> Json:
     if not endpoint.ours:
         if task.row is None:
-            raise WrongRequest(f"{endpoint.url} has no rows of its own to offer; give it one with row=.")
+            raise WrongRequest(f"{endpoint.url} has no rows of its own to offer; give it one with row= (--rows).")
         return task.row.to_json()
     asked: Json = {"split": task.split, "index": task.index, "seed": task.seed}
     if task.row is not None:
@@ -220,6 +222,11 @@ def _seed_refused(reply: Reply) -> Exception:
     if code and reply.status < 500 and code not in (Code.SESSION_LOST, Code.SESSION_EXPIRED):
         return WrongRequest(said["error"])
     return _failed(reply, Stage.SEED)
+
+
+def _is_a_result(status: int) -> bool:
+    """Whether a stranger's tool said it. Some errors are said to whoever asks, by what stands before every tool."""
+    return 200 <= status < 300 or (400 <= status < 500 and status not in _BEFORE_TOOLS)
 
 
 def _failed(reply: Reply, stage: Stage) -> SessionFailed:

@@ -16,7 +16,7 @@ import orjson
 
 from ..servers import wirejson
 from ..servers.answers import Code
-from ..servers.types import Ending, FailureKind, Json, Message, Outcome, Stage, Tool, ToolResult
+from ..servers.types import Ending, FailureKind, Json, Message, Outcome, Stage, Tool, ToolResult, parameters_of
 from .content import read_content
 from .endpoint import Endpoint
 from .openenv_socket import Dropped, Socket
@@ -170,7 +170,7 @@ async def _begin(endpoint: Endpoint, message: str) -> OpenEnvSession:
 def tool_of(spec: Mapping[str, Any]) -> Tool:
     """A tool as OpenEnv lists it (`input_schema`)."""
     schema = spec.get("input_schema") or spec.get("inputSchema") or {"type": "object", "properties": {}}
-    return Tool(str(spec.get("name")), str(spec.get("description") or ""), dict(schema))
+    return Tool(str(spec.get("name")), str(spec.get("description") or ""), parameters_of(schema))
 
 
 def _seed_refused(error: Json) -> Exception:

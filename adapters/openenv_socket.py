@@ -80,6 +80,7 @@ class Socket:
 
     async def ask(self, message: str, timeout_s: float, stage: Stage) -> Json:
         """Send a message and wait for its answer. Raises `SessionFailed`; the socket is of no more use then."""
+        self.check(stage)
         future = self._loop.create_future()
         if self._unasked:
             future.set_result(self._unasked.popleft())  # an error that came before the question
@@ -98,6 +99,13 @@ class Socket:
             raise self._dropped(stage) from None
         finally:
             timer.cancel()
+
+    def check(self, stage: Stage) -> None:
+        """Raises `SessionFailed` where an answer came that nobody asked for: it would be the next question's."""
+        for data in self._unasked:
+            if _decode(data, stage).get("type") != "error":
+                reason = "the server answered one question more than once"
+                raise SessionFailed(FailureKind.PROVIDER_UNAVAILABLE, reason, stage)
 
     async def _send(self, message: str, stage: Stage) -> None:
         try:

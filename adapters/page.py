@@ -27,6 +27,7 @@ dl.facts dt { color: var(--soft); font-size: .85rem; }
 dl.facts dd { margin: 0; font-size: 1.1rem; font-variant-numeric: tabular-nums; overflow-wrap: anywhere; }
 svg { width: 100%; height: auto; display: block; } svg text { fill: var(--soft); font-size: 12px; }
 .grid { stroke: var(--edge); stroke-width: 1; } .line { fill: none; stroke: var(--c); stroke-width: 2; }
+.whisker { fill: none; stroke: var(--text); stroke-width: 1.5; }
 .fill { fill: var(--c); } .band { fill: var(--c); opacity: .18; }
 .c0 { --c: var(--c0); } .c1 { --c: var(--c1); } .c2 { --c: var(--c2); } .c3 { --c: var(--c3); }
 .c4 { --c: var(--c4); } .c5 { --c: var(--c5); } .c6 { --c: var(--c6); }

@@ -23,11 +23,13 @@ from yarl import URL
 from ..servers.answers import Code
 from ..servers.types import FailureKind, Stage
 from .patience import DEFAULT_RETRY_AFTER_S, NotCounted, Undelivered, Unreachable
-from .session import SessionFailed
+from .session import SessionFailed, WrongRequest
 
 KEEP_OURS_S = 60.0
 KEEP_STRANGERS_S = 4.0
 CONNECT_TIMEOUT_S = 10.0
+#: What stands for a token in an error that a server made of it.
+TOKEN_GONE = "[token]"
 #: Seconds in which a request past the server's rate limit is asked again.
 RATE_PATIENCE_S = 60.0
 #: This machine's own limits: open files, ports, memory.
@@ -61,10 +63,17 @@ class Pool:
     """Connections to one kind of server. Open it once, share it, close it (or use it as a context manager).
 
     patience_s: how long requests that may be repeated are, toward servers of ours whose sessions outlive them.
+    max_bytes: of one answer; a longer one is a broken connection. Without it an answer may have any length.
+    Raises `WrongRequest` for a token that no header can carry.
     """
 
-    def __init__(self, *, ours: bool, token: str | None = None, patience_s: float = 0.0) -> None:
-        self.ours, self.patience_s = ours, patience_s
+    def __init__(
+        self, *, ours: bool, token: str | None = None, patience_s: float = 0.0, max_bytes: int | None = None
+    ) -> None:
+        if token is not None and not token.isprintable():
+            raise WrongRequest("a token holds no line breaks and no other control characters")
+        self.ours, self.patience_s, self.max_bytes = ours, patience_s, max_bytes
+        self._token = token
         self._keep_s = KEEP_OURS_S if ours else KEEP_STRANGERS_S
         self._headers = dict(_BASE_HEADERS) | ({"Authorization": f"Bearer {token}"} if token else {})
         self._http: aiohttp.ClientSession | None = None
@@ -127,7 +136,7 @@ class Pool:
             async with self.http().request(
                 method, url, data=body, headers=headers, timeout=timeout, allow_redirects=False
             ) as answer:
-                return Reply(answer.status, await answer.read(), answer.headers)
+                return Reply(answer.status, self._told(answer.status, await self._read(answer)), answer.headers)
         except aiohttp.ConnectionTimeoutError:
             raise Unreachable(f"no connection to {url.origin()} within {CONNECT_TIMEOUT_S:g} s") from None
         except TimeoutError:  # aiohttp's timeouts are TimeoutErrors, some of them ClientErrors too
@@ -137,6 +146,19 @@ class Pool:
             raise unreachable(url, error) from None
         except (aiohttp.ClientError, ConnectionError) as error:
             raise Undelivered(f"{url.origin()} broke the connection ({type(error).__name__})") from None
+
+    def _told(self, status: int, body: bytes) -> bytes:
+        """A body as anybody may keep it: errors of servers in debug show what they were asked, its token included."""
+        return body.replace(self._token.encode(), TOKEN_GONE.encode()) if self._token and status != 200 else body
+
+    async def _read(self, answer: aiohttp.ClientResponse) -> bytes:
+        if self.max_bytes is None:
+            return await answer.read()
+        try:
+            await answer.content.readexactly(self.max_bytes + 1)
+        except asyncio.IncompleteReadError as whole:
+            return whole.partial
+        raise aiohttp.ClientPayloadError(f"more than {self.max_bytes} bytes")
 
     def _timeout(self, timeout_s: float) -> aiohttp.ClientTimeout:
         made = aiohttp.ClientTimeout(total=timeout_s, sock_connect=min(CONNECT_TIMEOUT_S, timeout_s))

@@ -6,7 +6,7 @@ under a path of its own behind a proxy).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any
@@ -50,9 +50,9 @@ def is_url(target: str) -> bool:
     return "://" in target
 
 
-def check_wire(wire: str | None) -> None:
-    if wire is not None and wire not in WIRES:
-        raise WrongRequest(f"there is no wire {wire!r}; the wires are: {', '.join(WIRES)}.")
+def check_wire(wire: str | None, wires: Collection[str] = WIRES) -> None:
+    if wire is not None and wire not in wires:
+        raise WrongRequest(f"there is no wire {wire!r}; the wires are: {', '.join(wires)}.")
 
 
 def read_url(text: str) -> URL:
@@ -112,8 +112,25 @@ def read_listing(reply: Reply) -> Json | None:
         value = orjson.loads(reply.body)
     except orjson.JSONDecodeError:
         return None
-    ours = isinstance(value, dict) and isinstance(value.get("environments"), list)
-    return value if ours and isinstance(value.get("limits"), dict) else None
+    if not isinstance(value, dict) or not isinstance(value.get("limits"), dict):
+        return None
+    listed = value.get("environments")
+    return value if isinstance(listed, list) and all(map(_is_environment, listed)) else None
+
+
+def _is_environment(item: Any) -> bool:
+    """Whether it is listed as gymwire lists its own; others have an `/environments`, too."""
+    if not isinstance(item, dict) or not isinstance(item.get("name"), str):
+        return False
+    tools, splits, wires = item.get("tools") or [], item.get("splits") or {}, item.get("wires")
+    return (
+        isinstance(tools, list)
+        and all(isinstance(tool, dict) for tool in tools)
+        and isinstance(splits, dict)
+        and all(isinstance(count, int) for count in splits.values())
+        and isinstance(wires, dict)
+        and all(isinstance(path, str) for path in wires.values())
+    )
 
 
 def _explain(reply: Reply, root: URL, *, has_token: bool) -> None:
@@ -137,7 +154,9 @@ def _choose(place: Place, listing: Json, wire: str | None, env: str | None) -> F
     if name not in offered:
         raise WrongRequest(_no_such(name, place.root, offered))
     if wire is not None and place.wire is not None and wire != place.wire:
-        raise WrongRequest(f"the URL names the {place.wire} face, but wire= asks for {wire}; give one of the two.")
+        raise WrongRequest(
+            f"the URL names the {place.wire} face, but wire= (--wire) asks for {wire}; give one of the two."
+        )
     chosen = wire or place.wire or "nemo-gym"
     info = EnvironmentInfo.from_json({**offered[name], "shared": listing.get("shared") is True})
     path = info.wires.get(chosen)
@@ -148,7 +167,9 @@ def _choose(place: Place, listing: Json, wire: str | None, env: str | None) -> F
 
 def _name(place: Place, env: str | None) -> str | None:
     if env is not None and place.env is not None and env != place.env:
-        raise WrongRequest(f"the URL names the environment {place.env!r}, but env= says {env!r}; give one of the two.")
+        raise WrongRequest(
+            f"the URL names the environment {place.env!r}, but env= (--env) says {env!r}; give one of the two."
+        )
     return place.env or env
 
 

@@ -7,6 +7,7 @@ and closed from anywhere.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from typing import Any
@@ -16,12 +17,16 @@ import mcp_types
 from mcp import Client, MCPError, StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
 from mcp_types import CONNECTION_CLOSED, INVALID_PARAMS, METHOD_NOT_FOUND, REQUEST_TIMEOUT
+from pydantic import ValidationError
 
-from ..servers.types import FailureKind, Json, Stage, Tool
+from ..servers.schema import explain
+from ..servers.types import FailureKind, Json, Stage, Tool, parameters_of
 from .foreign import McpServer
+from .pool import TOKEN_GONE
 from .session import SessionFailed, WrongRequest
 
 START_TIMEOUT_S = 60.0
+logging.getLogger("mcp").addHandler(logging.NullHandler())  # what breaks is told by whoever asked, in one sentence
 _POLICY_ERRORS = frozenset((INVALID_PARAMS, METHOD_NOT_FOUND))
 
 
@@ -46,7 +51,7 @@ class SdkClient:
         except BaseException as error:
             await made.close()
             if isinstance(error, Exception):
-                why = _innermost(error)
+                why = made._told(_innermost(error))
                 raise WrongRequest(f"the MCP server {_named(server)} does not answer: {why}") from None
             raise
         return made
@@ -83,7 +88,8 @@ class SdkClient:
                 if not (cursor := page.next_cursor):
                     return found
         except Exception as error:  # the boundary of the SDK
-            raise WrongRequest(f"{_named(self._server)} does not list its tools: {_innermost(error)}") from None
+            why = self._told(_innermost(error))
+            raise WrongRequest(f"{_named(self._server)} does not list its tools: {why}") from None
 
     async def call(self, name: str, arguments: Mapping[str, Any], stage: Stage) -> Json:
         """One tool call; answers the result as JSON. What the protocol refuses as the caller's is an error result.
@@ -94,17 +100,25 @@ class SdkClient:
             client = await self._client()
             result = await client.call_tool(name, dict(arguments), read_timeout_seconds=self._timeout_s)
         except MCPError as error:
+            said = self._told(error.message)
             if error.code in _POLICY_ERRORS:
-                return {"content": [{"type": "text", "text": error.message}], "isError": True}
+                return {"content": [{"type": "text", "text": said}], "isError": True}
             self.broken |= error.code == CONNECTION_CLOSED
             timed_out = error.code == REQUEST_TIMEOUT
             kind = FailureKind.TRANSPORT_TIMEOUT if timed_out else FailureKind.PROVIDER_UNAVAILABLE
-            raise SessionFailed(kind, error.message, stage) from None
-        except Exception as error:  # the boundary of the SDK: a lost connection, a dead process, a broken answer
+            raise SessionFailed(kind, said, stage) from None
+        except (ValidationError, RuntimeError) as error:  # what the SDK finds in an answer; the connection is whole
+            reason = f"{name} answered no tool result: {_innermost(error)}"
+            raise SessionFailed(FailureKind.PROVIDER_UNAVAILABLE, reason, stage) from None
+        except Exception as error:  # the boundary of the SDK: a lost connection, a dead process
             self.broken = True
-            reason = f"delivery unknown: {_innermost(error)}"
+            reason = f"delivery unknown: {self._told(_innermost(error))}"
             raise SessionFailed(FailureKind.TRANSPORT_PEER_DROP, reason, stage) from None
         return result.model_dump(mode="json", by_alias=True, exclude_none=True)
+
+    def _told(self, text: str) -> str:
+        """An error without the token, which a server in debug may show."""
+        return text.replace(self._token, TOKEN_GONE) if self._token else text
 
     async def _client(self) -> Client:
         if self._holder.done() or self._stop.is_set():
@@ -123,7 +137,7 @@ class SdkClient:
 
 def _read_tool(item: mcp_types.Tool) -> Tool:
     read_only = item.annotations is not None and item.annotations.read_only_hint is True
-    return Tool(item.name, item.description or "", dict(item.input_schema), read_only)
+    return Tool(item.name, item.description or "", parameters_of(item.input_schema), read_only)
 
 
 def _named(server: McpServer) -> str:
@@ -133,4 +147,7 @@ def _named(server: McpServer) -> str:
 def _innermost(error: BaseException) -> str:
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
-    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    if isinstance(error, ValidationError):
+        return explain(error)
+    said = str(error).partition("\n")[0]  # what follows repeats the answer
+    return f"{type(error).__name__}: {said}" if said else type(error).__name__

@@ -218,7 +218,7 @@ class App:
 
     async def _environments(self) -> Json:
         listed = await asyncio.to_thread(lambda: [describe(item) for item in self.served])
-        limits = asdict(self.sessions.limits)
+        limits = asdict(self.sessions.limits) | {"rate_limit": self.door.rates.per_second}
         return {
             "environments": listed,
             "limits": limits,

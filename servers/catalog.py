@@ -193,7 +193,8 @@ def find(name: str) -> type[Environment]:
     try:
         module = importlib.import_module(module_name)
     except ModuleNotFoundError as error:
-        raise DefinitionError(f"{target}: there is no module {error.name!r} to import") from error
+        hint = ": write package.module:Class, and no file" if module_name.endswith(".py") else ""
+        raise DefinitionError(f"{target}: there is no module {error.name!r} to import{hint}") from error
     except DefinitionError:
         raise
     except (Exception, SystemExit) as error:  # the boundary of somebody's module

@@ -14,13 +14,17 @@ from typing import Annotated
 
 import typer
 
+INTERRUPTED_EXIT = 130
 GROUP = "gymwire.commands"
 ABOUT = "Write an environment once, serve it as MCP, OpenEnv and NeMo Gym, drive it, score it."
 
 
 def main() -> None:
     """Entry point of the console script, and of `python -m gymwire.servers.cli`."""
-    build(_wanted())(prog_name="gymwire")
+    try:
+        build(_wanted())(prog_name="gymwire")
+    except KeyboardInterrupt:  # while a command is imported; one that runs says so itself
+        sys.exit(INTERRUPTED_EXIT)
 
 
 def build(wanted: str) -> typer.Typer:

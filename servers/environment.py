@@ -268,9 +268,12 @@ def may_be_called(name: str) -> bool:
 
 def passed_on(tool: Tool, function: Callable[[Any, bytes], Any]) -> ToolSpec:
     """A tool as somebody else describes and checks it. `function(environment, arguments)`, async or not, gets the
-    arguments as the JSON text of an object. Raises `DefinitionError` for a name that no tool may have."""
+    arguments as the JSON text of an object. Raises `DefinitionError` for a name or a schema that no tool may have."""
     if not may_be_called(tool.name):
         raise DefinitionError(f"a tool may not be called {tool.name!r}; offer it under another name")
+    for key, kind in (("properties", Mapping), ("required", list)):
+        if key in tool.parameters and not isinstance(tool.parameters[key], kind):
+            raise DefinitionError(f"tool {tool.name!r}: `{key}` of its parameters is {tool.parameters[key]!r:.80}")
     check = SentArguments(tool.description, tool.parameters)
     return ToolSpec(
         tool=tool,

@@ -45,7 +45,7 @@ def _json(value: Any) -> Any:
 class Options(BaseModel):
     """What a deployment serves, as text from `serve run` or a config file, or as values. Times in seconds."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     #: Installed names, or package.module:Class; commas between them.
     environments: Annotated[list[str], BeforeValidator(_listed)] = Field(min_length=1)

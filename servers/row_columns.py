@@ -11,6 +11,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from .row_files import parsed
 from .types import Json, Message, RowError
 
 #: Columns that hold prompts, in public data sets.
@@ -98,8 +99,8 @@ def _tools_of(raw: Mapping[str, Any]) -> list[Any] | None:
     value = raw.get("tools")
     if isinstance(value, str):
         try:
-            value = json.loads(value) if value.strip() else None
-        except (ValueError, RecursionError) as error:
+            value = parsed(value.encode(), "") if value.strip() else None
+        except ValueError as error:
             raise RowError(f"the column `tools` is no JSON: {error}") from error
     if value is None or _list_with(value, "name") or _list_with(value, "type") or value == []:
         return value
@@ -153,11 +154,11 @@ def _message(turn: Mapping[str, Any], number: int, before: Sequence[Message]) ->
 def _call(said: str, number: int) -> Message:
     """A call as LLaMA-Factory writes it: JSON with `name` and `arguments`."""
     try:
-        call = json.loads(said)
+        call = parsed(said.encode(), "")
         name, arguments = call["name"], call["arguments"]
         if not isinstance(name, str):
             raise ValueError("a name is text")
-    except (ValueError, LookupError, TypeError, RecursionError) as error:
+    except (ValueError, LookupError, TypeError) as error:
         raise RowError(f"turn {number + 1} of the conversation is no call: JSON with `name`, `arguments`") from error
     text = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
     function = {"name": name, "arguments": text}

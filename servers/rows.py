@@ -167,7 +167,7 @@ def _drawn(
             yield row
     except RowError:
         raise
-    except Exception as error:  # the boundary of an author's `rows`
+    except (Exception, SystemExit) as error:  # the boundary of an author's `rows`
         raise RowError(f"{environment.name}: `rows` failed for split {split!r}: {told(error)}") from error
 
 

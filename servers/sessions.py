@@ -32,6 +32,7 @@ from .session import LIVE, NO_ROW, Session
 from .signing import Signer
 from .store import CallerKey, MemoryStore, Remembered
 from .types import Failure, FailureKind, RowError, SessionState, Stage
+from .wording import counted
 
 if TYPE_CHECKING:
     from .tracing import Tracing
@@ -180,8 +181,7 @@ class Sessions:
         except QueueTimeout:
             if self._draining:
                 raise draining() from None
-            text = f"All {self.owners.size} sessions of this token are taken."
-            raise Refused(Code.AT_CAPACITY, text, retry_after_s=RETRY_AFTER_S) from None
+            raise at_capacity(self.owners.size, " of this token", self.owners.queue_timeout_s) from None
         try:
             await self._take_common_slot()
         except BaseException:
@@ -195,8 +195,7 @@ class Sessions:
         except QueueTimeout:
             if self._draining:
                 raise draining() from None
-            text = f"All {self.slots.size} sessions are taken; none came free in {self.limits.queue_timeout_s:g} s."
-            raise Refused(Code.AT_CAPACITY, text, retry_after_s=RETRY_AFTER_S) from None
+            raise at_capacity(self.slots.size, "", self.limits.queue_timeout_s) from None
 
     async def _begin(self, session: Session, data: Any, seed: int | None) -> None:
         """Make the environment and reset it."""
@@ -414,6 +413,11 @@ class Sessions:
         self._ended[session.handle] = session
         if len(self._ended) > KEPT_OUTCOMES:
             self._forget(next(iter(self._ended.values())), Code.SESSION_EXPIRED)
+
+
+def at_capacity(places: int, whose: str, waited_s: float) -> Refused:
+    text = f"Every place{whose} is taken ({counted(places, 'session')}); none came free in {waited_s:g} s."
+    return Refused(Code.AT_CAPACITY, text, retry_after_s=RETRY_AFTER_S)
 
 
 def draining() -> Refused:

@@ -57,6 +57,11 @@ def _is_described(schema: Any, root: Mapping[str, Any]) -> bool:
     return "const" in schema
 
 
+def is_schema(schema: Mapping[str, Any]) -> bool:
+    """Whether it is a JSON schema at all, and no deeper than JSON libraries take."""
+    return _levels(schema) <= MAX_LEVELS and Draft202012Validator(Draft202012Validator.META_SCHEMA).is_valid(schema)
+
+
 def schema_complaints(tools: Iterable[Tool]) -> Complaints:
     """Schemas that are none, or that function calling takes badly."""
     return [f"{tool.name}: {complaint}" for tool in tools for complaint in _of_schema(tool.parameters)]

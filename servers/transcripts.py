@@ -8,7 +8,8 @@ from typing import Any
 
 from .answers import sanitize
 from .failures import one_line
-from .types import CallRecord, Message, text_of
+from .types import CallRecord, Json, Message, text_of
+from .wording import counted
 
 MAX_DISAGREEMENTS = 10
 MAX_NAME_CHARACTERS = 80
@@ -58,9 +59,14 @@ def _calls_at_the_end(messages: list[Message]) -> list[Any]:
 
 
 def _calls_of(message: Mapping[str, Any]) -> list[Any]:
-    """A message's tool calls; a client may have put anything there."""
     calls = message.get("tool_calls")
     return calls if isinstance(calls, list) else []
+
+
+def calls_in(message: Mapping[str, Any]) -> list[Json]:
+    """A message's tool calls that are some; a client or a row may have put anything there."""
+    calls = [call for call in _calls_of(message) if isinstance(call, Mapping)]
+    return [dict(call) for call in calls if isinstance(call.get("function"), Mapping)]
 
 
 def disagreements(
@@ -101,7 +107,7 @@ def disagreements(
     made = sum(1 for name, said, _ in claimed if name in known and isinstance(said, Mapping))
     logged = len(calls)
     if made > logged:
-        found.append(f"the transcript claims {made} calls, the server logged {logged}")
+        found.append(f"the transcript claims {counted(made, 'call')}, the server logged {logged}")
     return tuple(found[:MAX_DISAGREEMENTS])
 
 
@@ -114,11 +120,9 @@ def _claimed(messages: Sequence[Message]) -> list[tuple[str, Any, str | None]]:
     }
     claimed = []
     for message in messages:
-        for call in _calls_of(message):
-            function = call.get("function") if isinstance(call, Mapping) else None
-            if isinstance(function, Mapping):
-                text = results.get(str(call.get("id")))
-                claimed.append((str(function.get("name")), _decoded(function.get("arguments")), text))
+        for call in calls_in(message):
+            function, text = call["function"], results.get(str(call.get("id")))
+            claimed.append((str(function.get("name")), _decoded(function.get("arguments")), text))
     return claimed
 
 

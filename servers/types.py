@@ -68,7 +68,12 @@ class Tool:
             )
         hints = spec.get("annotations")
         read_only = spec.get("read_only") is True or (isinstance(hints, Mapping) and hints.get("readOnlyHint") is True)
-        return cls(inner["name"], inner.get("description") or "", dict(schema), read_only)
+        return cls(inner["name"], str(inner.get("description") or ""), parameters_of(schema), read_only)
+
+
+def parameters_of(schema: Mapping[str, Any]) -> Json:
+    """A tool's JSON schema as somebody wrote it; `properties` and `required` that are null say nothing."""
+    return {key: value for key, value in schema.items() if value is not None or key not in ("properties", "required")}
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,7 @@ from math import fsum, isclose, isfinite
 from typing import TYPE_CHECKING, Any
 
 from ..servers.types import Message, Tool
+from ..servers.wording import counted
 from .rollout import digest_of
 from .trajectories import Record
 
@@ -89,13 +90,13 @@ def merged(parts: Sequence[Sequence[Check]]) -> list[Check]:
 def verdict(checks: Sequence[Check], episodes: int) -> str:
     """What all checks came to, in one sentence that also says what they did not reach."""
     bad = sum(bool(check.disagreements) for check in checks)
-    found = f"{bad} {'check' if bad == 1 else 'checks'} found disagreements" if bad else "nothing disagrees"
+    found = f"{counted(bad, 'check')} found disagreements" if bad else "nothing disagrees"
     left = [
         f"{check.name} was not checked for {check.not_checked} of {check.episodes + check.not_checked}"
         for check in checks
         if check.not_checked
     ]
-    return f"{episodes} episodes: " + "; ".join([found, *left])
+    return f"{counted(episodes, 'episode')}: " + "; ".join([found, *left])
 
 
 def audit_tokens(records: Iterable[Record], template: ChatTemplate | None, why_no_template: str = "") -> list[Check]:

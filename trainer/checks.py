@@ -12,6 +12,7 @@ from jsonschema.exceptions import SchemaError
 
 from ..adapters.session import SessionFailed, WrongRequest
 from ..servers.types import Message, RowError, Tool
+from ..servers.wording import counted
 from . import memory, stack
 from .config import TRAINING, Config, ConfigError
 from .geometry import Geometry
@@ -240,16 +241,12 @@ def _describe_steps(config: Config, geometry: Geometry, findings: Findings) -> N
         if isinstance(value, bool) or not isinstance(value, int | float):
             findings.faults.append(f"trl.{key} must be a number, got {value!r}")
             return
-    length = _count(steps, "step") if steps > 0 else _count(epochs, "epoch")
+    length = counted(steps, "step") if steps > 0 else counted(epochs, "epoch")
     findings.lines["rollouts"] = (
-        f"{geometry.groups} rows x {geometry.group} samples, used for {_count(geometry.micro_batches, 'pass')}; "
+        f"{geometry.groups} rows x {geometry.group} samples, used for {counted(geometry.micro_batches, 'pass')}; "
         f"{length}"
     )
     findings.lines["run folder"] = str(config.log.dir)
-
-
-def _count(number: float, what: str) -> str:
-    return f"{number:g} {what}" if number == 1 else f"{number:g} {what}{'es' if what.endswith('s') else 's'}"
 
 
 # ---- rows

@@ -8,6 +8,8 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
+from ..servers.transcripts import calls_in
+from ..servers.wording import counted
 from . import trajectories
 from .trajectories import Record
 
@@ -130,10 +132,10 @@ def _facts(record: Record) -> str:
     components = ", ".join(f"{name} {value:g}" for name, value in record["components"].items())
     facts = [
         f"{record['ending']}",
-        _counted(len(record["turns"]), "turn"),
-        f"{_counted(sampled, 'token')} sampled, {len(record['sampled']) - sampled} put between",
+        counted(len(record["turns"]), "turn"),
+        f"{counted(sampled, 'token')} sampled, {len(record['sampled']) - sampled} put between",
         "held out" if record["mode"] == "eval" else "in the update" if record["trained"] else "not in the update",
-        *(f"{name} {_counted(record[name], 'time')}" for name in ("recovered", "retried") if record[name]),
+        *(f"{name} {counted(record[name], 'time')}" for name in ("recovered", "retried") if record[name]),
         f"components: {components}" if components else "",
         spent,
         f"episode {record['episode']}",
@@ -141,15 +143,12 @@ def _facts(record: Record) -> str:
     return escape("; ".join(fact for fact in facts if fact))
 
 
-def _counted(number: int, what: str) -> str:
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"
-
-
 def _message(message: Mapping[str, Any]) -> str:
     role, content = str(message.get("role", "")), message.get("content") or ""
     text = content if isinstance(content, str) else json.dumps(content, ensure_ascii=False)
-    calls = [call["function"] for call in message.get("tool_calls") or ()]
-    text = "\n".join([*([text] if text else []), *(f"{call['name']}({call['arguments']})" for call in calls)])
+    calls = [call["function"] for call in calls_in(message)]
+    said = (f"{call.get('name')}({call.get('arguments')})" for call in calls)
+    text = "\n".join([*([text] if text else []), *said])
     return f'<p class="role {escape(role)}">{escape(role)}</p><pre>{escape(_short(text)) or "(nothing)"}</pre>'
 
 

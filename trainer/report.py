@@ -24,6 +24,7 @@ from ..adapters.markup import nothing as _none
 from ..adapters.markup import section as _section
 from ..adapters.markup import table as _rows
 from ..adapters.page import page
+from ..servers.wording import counted
 from . import episodes
 from .trajectories import read
 
@@ -161,7 +162,7 @@ def _episodes(run: Path, troubled: Sequence[int]) -> str:
     if not found:
         return _none("There are no trajectories; a run writes them with log.trajectories: true.")
     present = {k: name for k, name in episodes.KINDS.items() if any(k in record["kinds"] for _, record in found)}
-    said = f"A sample of {len(found)} episodes; all are in the folder {run.name}/trajectories."
+    said = f"A sample of {counted(len(found), 'episode')}; all are in the folder {run.name}/trajectories."
     return markup.sample(said, present, [episodes.shown(step, record) for step, record in found])
 
 

@@ -8,6 +8,8 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
+from ..servers.wording import counted
+
 PARTS = ("decode", "tools", "wait", "verify", "train", "sync", "eval")
 
 
@@ -75,5 +77,5 @@ def eval_line(line: Mapping[str, Any]) -> str:
     sampled = f"{line['eval/reward']:.3f} ± {line['eval/reward_se']:.3f}"
     greedy = f"{line['eval/greedy_reward']:.3f} ± {line['eval/greedy_reward_se']:.3f}"
     failed = f", {line['eval/failed']} failed" if line["eval/failed"] else ""
-    rows = f"{line['eval/rows']} rows{failed}"
+    rows = f"{counted(line['eval/rows'], 'row')}{failed}"
     return f"held out after step {line['step']}: {sampled} at temperature 1, {greedy} greedy, {rows}"

@@ -7,6 +7,8 @@ and `max_turns`. Functions see no session: what they keep in the module is share
 from __future__ import annotations
 
 import inspect
+import re
+from pathlib import Path
 from types import ModuleType
 
 from ...servers.environment import DefinitionError, Environment, snake_case
@@ -27,8 +29,14 @@ def environment(target: str) -> type[Environment]:
     more = {name: vars(module)[name] for name in ("splits", "max_turns") if name in vars(module)}
     if callable(getattr(module, "rows", None)):
         more["rows"] = staticmethod(module.rows)
-    name = snake_case(module.__name__.rpartition(".")[2])
-    made = Environment.from_functions(tools, verify=module.verify, name=name, **more)
+    verify = module.verify
+    try:
+        inspect.signature(verify).bind(None)
+    except TypeError as error:
+        raise DefinitionError(f"{target}: verify takes the transcript alone: {error}") from None
+    stem = Path(target).stem if target.endswith(".py") else target.rpartition(".")[2]
+    name = snake_case(re.sub(r"[^A-Za-z0-9_.-]", "_", stem))
+    made = Environment.from_functions(tools, verify=verify, name=name, **more)
     made.__doc__ = module.__doc__
     return made
 

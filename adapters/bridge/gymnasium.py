@@ -10,15 +10,16 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from math import fsum, isfinite
 from random import Random
+from types import MappingProxyType
 from typing import Any, ClassVar
 
 from ...servers.environment import DefinitionError, Environment, ToolError, passed_on, snake_case
 from ...servers.results import finite_number
-from ...servers.types import Json, Row, Tool, ToolResult, Transcript
+from ...servers.types import Json, Row, RowError, Tool, ToolResult, Transcript
 
 SIZES = {"train": 1024, "eval": 128}
 #: Observations and actions of more numbers than this are no text for a policy.
@@ -26,16 +27,19 @@ MAX_NUMBERS = 4096
 REWARDS = ("sum", "last")
 
 
-def environment(target: str) -> type[Environment]:
-    """The environment that an id names (`FrozenLake-v1`, `module:Id-v0`). Raises `DefinitionError`."""
+def environment(target: str, settings: Mapping[str, Any] = MappingProxyType({})) -> type[Environment]:
+    """The environment that an id names (`FrozenLake-v1`, `module:Id-v0`), made as `settings` say.
+
+    Raises `DefinitionError`.
+    """
     try:
         import gymnasium
     except ImportError:
         raise DefinitionError("--from gymnasium needs the extra: pip install 'gymwire[gymnasium]'") from None
     try:
-        probe = gymnasium.make(target)
+        probe = gymnasium.make(target, **{key: value for key, value in settings.items() if key != "reward"})
     except Exception as error:  # the boundary of somebody's environment: what it lacks, it says itself
-        raise DefinitionError(f"gymnasium cannot make {target!r}: {error}") from None
+        raise DefinitionError(f"gymnasium cannot make {target!r}: {type(error).__name__}: {error}") from None
     schema = _schema(probe.action_space)
     _shown(probe.observation_space.sample())  # raises where an observation is too large to be read
     about = f"Take one step. {_about(probe.action_space)}"
@@ -85,9 +89,11 @@ class Hosted(Environment):
     def reset(self, row: Row) -> str:
         import gymnasium
 
+        seed = row.data.get("seed", self.seed)
+        if seed is not None and (isinstance(seed, bool) or not isinstance(seed, int) or seed < 0):
+            raise RowError(f"a `seed` is a whole number from 0 on, not {seed!r:.80}")
         mode: dict[str, Any] = {"render_mode": "ansi"} if _draws_text(self.target) else {}
         self._env = gymnasium.make(self.target, **(mode | self._settings))
-        seed = row.data.get("seed", self.seed)
         observation, _ = self._env.reset(seed=seed)
         return f"{_about(self._env.action_space)}\n\n{self._seen(observation)}"
 

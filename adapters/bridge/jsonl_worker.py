@@ -21,15 +21,18 @@ import signal
 import subprocess
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from math import fsum
+from select import select
+from time import monotonic
 from typing import Any, ClassVar
 
 from ...servers.environment import DefinitionError, Environment, passed_on
 from ...servers.failures import SessionFailure, ToolTimeout
 from ...servers.results import finite_number
-from ...servers.types import Json, Row, RowError, Tool, ToolResult, Transcript
-from .lines import LineProcess, Silent
+from ...servers.types import FailureKind, Json, Outcome, Row, RowError, Tool, ToolResult, Transcript
+from .lines import MAX_LINE_BYTES, LineProcess, Silent
 
 #: Below the environment's own limits, so that the process is killed by whoever started it.
 STEP_S, VERIFY_S, DESCRIBE_S = 25.0, 45.0, 30.0
@@ -46,7 +49,7 @@ def environment(target: str) -> type[Environment]:
         raise DefinitionError("the command is empty")
     described = _describe(command)
     try:
-        tools = [Tool.from_any(item) for item in described["tools"]]
+        tools = [replace(Tool.from_any(item), read_only=False) for item in described["tools"]]  # one question at a time
     except (AttributeError, RowError) as error:
         raise DefinitionError(f"{command[0]}: `describe` names a tool that is none: {error}") from None
     body: dict[str, Any] = {
@@ -62,27 +65,49 @@ def environment(target: str) -> type[Environment]:
 def _describe(command: Sequence[str]) -> Json:
     """Ask a process of its own, which the end of its input ends."""
     try:
-        answer = json.loads(_output(command, b'{"op": "describe"}\n').partition(b"\n")[0])
+        line, _, more = _output(command, b'{"op": "describe"}\n').partition(b"\n")
+        answer = json.loads(line)
+    except TimeoutError:
+        raise DefinitionError(f"{command[0]} did not end within {DESCRIBE_S:g} s of the end of its input") from None
     except OSError as error:
         raise DefinitionError(f"{command[0]} cannot be started: {error.strerror or error}") from None
-    except subprocess.TimeoutExpired:
-        raise DefinitionError(f"{command[0]} did not end within {DESCRIBE_S:g} s of the end of its input") from None
     except (ValueError, RecursionError):
         raise DefinitionError(f"{command[0]} answered no JSON object to `describe`; {SHAPE}") from None
     if not isinstance(answer, dict) or not isinstance(answer.get("tools"), list):
         raise DefinitionError(f"{command[0]}: `describe` names no tools; {SHAPE}")
+    if more:
+        raise DefinitionError(
+            f"{command[0]} wrote more than one line; what is no answer belongs on stderr: {more!r:.80}"
+        )
     return answer
 
 
 def _output(command: Sequence[str], question: bytes) -> bytes:
-    """What a command answers to one input. Nothing that it started outlives it: not a shell's children either."""
+    """What a command answers to one input, or the beginning of what never ends. Nothing that it started outlives it:
+    not a shell's children either. Raises `TimeoutError`."""
     pipe = subprocess.PIPE
     with subprocess.Popen(command, stdin=pipe, stdout=pipe, start_new_session=True) as process:
+        assert process.stdin is not None and process.stdout is not None
         try:
-            return process.communicate(question, timeout=DESCRIBE_S)[0]
+            with suppress(BrokenPipeError):  # it need not read what it is asked
+                process.stdin.write(question)
+                process.stdin.close()
+            return _read(process.stdout.fileno(), monotonic() + DESCRIBE_S)
         finally:
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
+
+
+def _read(pipe: int, end: float) -> bytes:
+    output = bytearray()
+    while len(output) <= MAX_LINE_BYTES:
+        if not select([pipe], [], [], max(0.0, end - monotonic()))[0]:
+            raise TimeoutError
+        piece = os.read(pipe, 1 << 16)
+        if not piece:
+            break
+        output += piece
+    return bytes(output)
 
 
 async def _step(name: str, environment: JsonlWorker, arguments: bytes) -> ToolResult:
@@ -120,9 +145,12 @@ class JsonlWorker(Environment):
             "ending": transcript.ending.value,
         }
         answer = await self._ask(asked, VERIFY_S)
-        if answer.get("components"):
-            return answer["components"]
-        return fsum(self._rewards) if answer.get("reward") is None else answer["reward"]
+        assert self._process is not None
+        await self._process.finish()
+        reward, components = answer.get("reward"), _components(answer)
+        if reward is None:
+            return components or fsum(self._rewards)
+        return Outcome(transcript.ending, finite_number(reward, "verify"), components)
 
     async def close(self) -> None:
         process, self._process = self._process, None
@@ -148,6 +176,15 @@ def _flag(answer: Json, key: str) -> bool:
     if value is None or isinstance(value, bool):
         return value is True
     raise SessionFailure(f"the program answered {key} {value!r:.80}, which is neither true nor false")
+
+
+def _components(answer: Json) -> Json:
+    value = answer.get("components")
+    if value is None or isinstance(value, dict):
+        return value or {}
+    raise SessionFailure(
+        f"the program answered components {value!r:.80}, which are no object", FailureKind.VERIFIER_ERROR
+    )
 
 
 def _unbroken(answer: Json) -> Json:

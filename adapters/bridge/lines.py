@@ -50,8 +50,9 @@ class LineProcess:
         assert stdin is not None and stdout is not None
         if await _has_more(stdout):  # it would be taken for the answer to this question, a reward included
             await self.kill()
-            reason = f"{self._name} wrote more than one line for one question"
-            raise SessionFailure(reason, FailureKind.PROVIDER_UNAVAILABLE)
+            raise self._babbled()
+        if stdin.is_closing():  # its end was seen between two questions
+            raise await self._ended()
         try:
             async with asyncio.timeout(timeout_s):
                 stdin.write(json.dumps(message).encode() + b"\n")
@@ -67,9 +68,19 @@ class LineProcess:
             await self.kill()
             raise
         if not line:
-            await self.close()  # it may live on without its output
-            raise self._gone(f"it ended with status {self._process.returncode}")
+            raise await self._ended()
         return await self._read(line)
+
+    async def finish(self) -> None:
+        """Close it after its last answer. Raises `SessionFailure` where more comes: a line that came late for one
+        question was taken for the answer to the next, so that the last one's is still on its way."""
+        stdout = self._process.stdout
+        assert stdout is not None
+        await self.close()
+        with suppress(TimeoutError):  # who has left its group may hold its output for longer
+            async with asyncio.timeout(STOP_S):
+                if await stdout.read(1):
+                    raise self._babbled()
 
     async def _read(self, line: bytes) -> Json:
         try:
@@ -81,6 +92,14 @@ class LineProcess:
         await self.kill()
         shown = line[:80].decode("utf-8", "replace").strip()
         raise SessionFailure(f"{self._name} answered no JSON object: {shown!r}", FailureKind.PROVIDER_UNAVAILABLE)
+
+    async def _ended(self) -> SessionFailure:
+        await self.close()  # it may live on without its output
+        return self._gone(f"it ended with status {self._process.returncode}")
+
+    def _babbled(self) -> SessionFailure:
+        reason = f"{self._name} wrote more than one line for one question"
+        return SessionFailure(reason, FailureKind.PROVIDER_UNAVAILABLE)
 
     def _gone(self, why: str) -> SessionFailure:
         return SessionFailure(f"{self._name} is gone: {why}", FailureKind.PROVIDER_UNAVAILABLE)

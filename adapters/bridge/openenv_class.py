@@ -19,10 +19,11 @@ from typing import Any, ClassVar, get_type_hints
 from pydantic import BaseModel, ValidationError
 
 from ...servers.environment import DefinitionError, Environment, ToolError, passed_on, snake_case
+from ...servers.results import finite_number
 from ...servers.schema import explain
 from ...servers.settings import accepted, load_function
 from ...servers.types import Row, Tool, ToolResult, Transcript
-from ..foreign import COMBINED, step_reward
+from ..foreign import COMBINED
 from ..foreign_openenv import action_parameters, shown_observation
 
 ON_ERROR = ("fail", "tell")
@@ -96,12 +97,21 @@ class HostedOpenEnv(Environment):
     def setup(cls, reward: str = "last", on_error: str = "fail", **settings: Any) -> None:
         if reward not in COMBINED or on_error not in ON_ERROR:
             raise ValueError(f"reward is one of {', '.join(COMBINED)}, on_error one of {', '.join(ON_ERROR)}")
+        try:
+            inspect.signature(cls.theirs).bind(**settings)
+        except TypeError as error:
+            raise ValueError(f"{error}; --set KEY=VALUE gives {cls.theirs.__name__} its arguments") from None
 
     def reset(self, row: Row) -> Any:
-        return self._shown(self.env.reset(**self._asked(row)))
+        return self._begun(self.env.reset(**self._asked(row)))
 
     def _asked(self, row: Row) -> dict[str, Any]:
         return accepted(self.theirs.reset, {"seed": self.seed, **row.data})
+
+    def _begun(self, observation: Any) -> str | None:
+        if observation.done:
+            raise ValueError("what reset began is over already")
+        return self._shown(observation)
 
     def _shown(self, observation: BaseModel) -> str | None:
         return shown_observation({"observation": observation.model_dump(mode="json")}) or None
@@ -126,7 +136,7 @@ class HostedOpenEnv(Environment):
 
     def seen(self, observation: Any) -> ToolResult:
         if observation.reward is not None:
-            self._rewards.append(step_reward(observation.reward))
+            self._rewards.append(finite_number(observation.reward, "a step"))
         return ToolResult(self._shown(observation) or "", done=bool(observation.done))
 
     def verify(self, transcript: Transcript) -> float:
@@ -144,4 +154,4 @@ class HostedAsyncOpenEnv(HostedOpenEnv):
     """Of a class whose steps are coroutines."""
 
     async def reset(self, row: Row) -> str | None:
-        return self._shown(await self.env.reset_async(**self._asked(row)))
+        return self._begun(await self.env.reset_async(**self._asked(row)))

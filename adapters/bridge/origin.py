@@ -47,6 +47,11 @@ class Origin:
     call_timeout_s: float = 60.0
     grader: Router | None = None
 
+    @property
+    def name(self) -> str:
+        """What the environment is called here, unless it is said."""
+        return self.wire.replace("-", "_")
+
     def connection(self) -> Connection:
         target: str | Sequence[str] = self.target
         if not is_url(self.target):
@@ -178,8 +183,10 @@ def bridged(origin: Origin, info: EnvironmentInfo, rows: Iterable[Row] = (), *, 
 
     Raises `DefinitionError`.
     """
-    tools = {tool.name: tool for row in rows for tool in row.tools or () if tool.name not in CONTROL_NAMES}
-    tools |= {tool.name: tool for tool in info.tools}
+    listed = {tool.name: tool for row in rows for tool in row.tools or ()} | {tool.name: tool for tool in info.tools}
+    tools = {name: tool for name, tool in listed.items() if name not in CONTROL_NAMES}
+    if hidden := listed.keys() - tools.keys():
+        logger.warning("not offered, for they are control calls of a wire: %s", ", ".join(sorted(hidden)))
     named = _named(tools)
     specs = []
     for tool in tools.values():
@@ -187,7 +194,7 @@ def bridged(origin: Origin, info: EnvironmentInfo, rows: Iterable[Row] = (), *, 
         specs.append(passed_on(shown, partial(_forward, tool.name)))
     body: dict[str, Any] = {
         "__doc__": info.description or f"The {origin.wire} server at its origin, bridged.",
-        "name": name or origin.wire.replace("-", "_"),
+        "name": name or origin.name,
         "tools": tuple(specs),
         "origin": origin,
         "named": named,

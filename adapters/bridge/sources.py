@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from importlib import import_module
+from types import MappingProxyType
+from typing import Any
 
 from ...servers.environment import Environment
+from ...servers.settings import accepted
 
 #: Servers: reached over a wire, an episode there for each session here.
 SERVERS = ("mcp", "openenv", "nemo-gym")
@@ -20,8 +23,11 @@ HOSTED = {
 KINDS = (*SERVERS, *HOSTED)
 
 
-def hosted(kind: str, target: str) -> type[Environment]:
-    """The environment that `target` names. Raises `DefinitionError` with what to do, as for a missing extra."""
+def hosted(kind: str, target: str, settings: Mapping[str, Any] = MappingProxyType({})) -> type[Environment]:
+    """The environment that `target` names; its tools may depend on the `settings` that its sessions will get.
+
+    Raises `DefinitionError` with what to do, as for a missing extra.
+    """
     module = import_module(f".{HOSTED[kind]}", __package__)
-    make: Callable[[str], type[Environment]] = module.environment
-    return make(target)
+    make: Callable[..., type[Environment]] = module.environment
+    return make(target, **accepted(make, {"settings": settings}))

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 from ...servers.auth import TokenError, read_tokens
-from ...servers.commands.options import errors, stop, with_options_of
+from ...servers.commands.options import errors, read_settings, stop, with_options_of
 from ...servers.commands.serve import serve
 from ...servers.environment import NAME, DefinitionError, Environment
 from ...servers.graders.configured import router_of
@@ -29,6 +29,8 @@ from .foreign_options import STRANGERS
 
 #: Options of `gymwire serve` that a bridge has no use for, or gives itself.
 NOT_OURS = ("environments", "tools")
+#: What is served, as `gymwire serve` finds it.
+MADE = f"{made.__name__}:Environment"
 
 
 def _kinds(incomplete: str) -> list[str]:
@@ -37,6 +39,7 @@ def _kinds(incomplete: str) -> list[str]:
 
 @with_options_of(serve, but=NOT_OURS)
 def bridge(
+    context: typer.Context,
     target: Annotated[
         str,
         typer.Argument(
@@ -86,6 +89,7 @@ def bridge(
     """Serve somebody else's server or environment on the other wires, under gymwire's session rules."""
     if source not in KINDS:
         stop(f"--from {source!r}: the kinds are {', '.join(KINDS)}")
+    strangers.check_options_of(context, source)
     if name and not NAME.fullmatch(name):
         stop(f"--name {name!r} must match {NAME.pattern}")
     try:
@@ -97,11 +101,11 @@ def bridge(
             origin = Origin(target, source, origin_env, token, mcp, openenv, call_timeout, router)
             environment = _of_origin(origin, options["rows"], name)
         else:
-            environment = _hosted(source, target, name, grader)
+            environment = _hosted(source, target, name, grader, options["settings"])
     except (DefinitionError, RowError, TokenError, WrongRequest, SessionFailed) as error:
         stop(str(error))
     made.Environment = environment
-    serve([f"{made.__name__}:Environment"], **options, tools=[])
+    serve([MADE], **options, tools=[])
 
 
 def _router(grader: str) -> Router | None:
@@ -120,7 +124,7 @@ def _token(file: Path | None) -> str | None:
 
 def _of_origin(origin: Origin, files: Sequence[str], name: str) -> type[Environment]:
     """Look at the origin, once, and make what stands for it."""
-    rows = list(_rows(files))
+    rows = list(_rows(files, name or origin.name, origin.grader))
     if origin.wire == "nemo-gym" and not any(row.tools for row in rows):
         errors.print(
             "gymwire: a NeMo Gym server does not list its tools; --rows FILE with rows that do offers them",
@@ -132,17 +136,25 @@ def _of_origin(origin: Origin, files: Sequence[str], name: str) -> type[Environm
     return bridged(origin, info, rows, name=name)
 
 
-def _rows(files: Sequence[str]) -> Iterable[Row]:
+def _rows(files: Sequence[str], name: str, grader: Router | None) -> Iterable[Row]:
+    """The rows to serve. Raises `RowError`, also for one that the grader cannot score."""
     for file in files:
-        yield from read_rows(file)
+        place = file.removeprefix(f"{name}=")
+        for number, row in enumerate(read_rows(place), 1):
+            try:
+                if grader is not None:
+                    grader.plan(row)
+            except RowError as error:
+                raise RowError(f"{place}: row {number}: {error}") from None
+            yield row
 
 
-def _hosted(source: str, target: str, name: str, grader: str) -> type[Environment]:
+def _hosted(source: str, target: str, name: str, grader: str, settings: Sequence[str]) -> type[Environment]:
     if grader:
         stop(f"--grader is for servers; what --from {source} hosts scores itself")
     if str(Path.cwd()) not in sys.path:
         sys.path.insert(0, str(Path.cwd()))
-    environment = hosted(source, target)
+    environment = hosted(source, target, read_settings(settings, {MADE: MADE}).get(MADE, {}))
     if name:
         environment.name = name
     return environment

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import signal
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -18,14 +20,14 @@ from ...servers.commands.options import stop
 from ...servers.rows import read_rows
 from ...servers.types import Json, RowError
 from ..calls import BadToolCall, read_arguments
-from ..doctor.findings import Finding
+from ..doctor.findings import Finding, hidden, legible
 from ..doctor.opening import Target, open_patient
 from ..doctor.patient import Options
 from ..doctor.promises import PROMISES, Promise
 from ..doctor.report import as_json, print_report, write_junit
 from ..doctor.run import CannotExamine, examine, is_well
 from ..foreign import McpOptions
-from ..resolve import WIRES
+from ..resolve import FACES
 from ..session import WrongRequest
 from . import foreign_options as strangers
 
@@ -37,9 +39,10 @@ def _names(incomplete: str) -> list[str]:
 
 
 def check(
+    context: typer.Context,
     url: Annotated[str, typer.Argument(metavar="URL", help="A server's root, an environment of it, or a face.")] = "",
     wire: Annotated[
-        str | None, typer.Option(help="nemo-gym, openenv or mcp.", autocompletion=lambda: list(WIRES[:3]))
+        str | None, typer.Option(help="nemo-gym, openenv or mcp.", autocompletion=lambda: list(FACES.values()))
     ] = None,
     env: Annotated[str | None, typer.Option(help="Which environment, where the URL serves several.")] = None,
     split: Annotated[str | None, typer.Option(help="Which split's rows; default the first.")] = None,
@@ -60,7 +63,7 @@ def check(
         typer.Option(
             metavar="'TOOL {…}'",
             help="Call these tools with these arguments, and no others; repeatable. Default: up to six tools, with "
-            "values made from their schemas.",
+            "values made from their schemas, or words of their descriptions.",
         ),
     ] = [],  # noqa: B006
     only: Annotated[
@@ -85,6 +88,10 @@ def check(
     for name in (*only, *skip):
         if name not in PROMISES:
             stop(f"there is no promise {name!r}; --list shows them")
+    if wire is not None:
+        strangers.check_options_of(context, wire)
+    if not (seconds > 0 and max_p95 > 0):
+        stop("--seconds and --max-p95 are seconds, more than 0")
     options = Options(
         seconds=seconds,
         sessions=sessions,
@@ -95,20 +102,28 @@ def check(
         skip=frozenset(skip),
     )
     mcp = McpOptions(state_tool=state_tool, state_arg=state_arg, reward_tool=reward_tool)
+    target = Target(url, wire, env, token, split, (), mcp)
     try:
         known = read_rows(rows) if rows is not None else []
         secret = token if token_file is None else read_tokens(token_file)[0]
-        target = Target(url, wire, env, secret, split, known, mcp)
+        target = replace(target, token=secret, rows=known)
         where, chosen, findings = asyncio.run(_examined(target, options))
     except (RowError, OSError, TokenError, WrongRequest, CannotExamine) as error:
-        stop(str(error))
-    except KeyboardInterrupt:
-        stop("interrupted; nothing is left open", INTERRUPTED_EXIT)
-    _tell(where, chosen, findings, as_data, junit)
+        stop(" ".join(_shown(str(error), target).split()))
+    except (KeyboardInterrupt, asyncio.CancelledError):
+        stop("interrupted; every session that can be given back is", INTERRUPTED_EXIT)
+    _tell(_shown(where, target), chosen, findings, as_data, junit)
     raise typer.Exit(0 if is_well(findings) else BROKEN_EXIT)
 
 
+def _shown(text: str, target: Target) -> str:
+    return legible(hidden(text, target.secrets))
+
+
 async def _examined(target: Target, options: Options) -> tuple[str, str, list[Finding]]:
+    task = asyncio.current_task()
+    assert task is not None
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)  # as Ctrl-C: sessions are given back
     patient = await open_patient(target, options)
     console = Console(stderr=True, highlight=False)
     try:
@@ -124,15 +139,15 @@ async def _examined(target: Target, options: Options) -> tuple[str, str, list[Fi
 
 
 def _tell(where: str, wire: str, findings: Sequence[Finding], as_data: bool, junit: Path | None) -> None:
+    if as_data:
+        typer.echo(json.dumps(as_json(where, wire, findings), indent=2, ensure_ascii=False))
+    else:
+        print_report(Console(highlight=False, emoji=False), f"{where} ({wire})", findings)
     if junit is not None:
         try:
             write_junit(junit, where, wire, findings)
         except OSError as error:
             stop(f"{junit} cannot be written: {error.strerror or error}")
-    if as_data:
-        typer.echo(json.dumps(as_json(where, wire, findings), indent=2, ensure_ascii=False))
-        return
-    print_report(Console(highlight=False, emoji=False), f"{where} ({wire})", findings)
 
 
 def _call(text: str) -> tuple[str, Json]:

@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 from collections.abc import Mapping, Sequence
+from math import isfinite
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -14,8 +15,9 @@ from rich.console import Console
 from yarl import URL
 
 from ...servers.catalog import Served
-from ...servers.commands.options import environment_names, errors, read_served, stop
+from ...servers.commands.options import environment_names, errors, read_served, split_names, stop
 from ...servers.types import Json
+from ..calls import read_json
 from ..connect import connect
 from ..evaluation.compare import compare, read_run
 from ..evaluation.dialogue import NATIVE, PARSERS
@@ -31,12 +33,16 @@ from ..foreign import McpOptions, OpenEnvOptions
 from ..resolve import WIRES, is_url
 from ..session import WrongRequest
 from . import foreign_options as strangers
+from .endpoint_url import endpoint_url
 
 MASKED_EXIT = 3
+#: So many repeats are more than anybody plays, and few enough to count.
+MOST_REPEATS = 1_000_000
 ROWS, ASKING, RESULTS = "Rows", "How the model is asked", "Results"
 
 
 def eval_(
+    context: typer.Context,
     target: Annotated[
         str,
         typer.Argument(
@@ -59,7 +65,10 @@ def eval_(
     ] = None,
     env: Annotated[str | None, typer.Option(help="Which environment, where the URL serves several.")] = None,
     token: Annotated[str | None, typer.Option(help="The server's bearer token.", envvar="GYMWIRE_TOKEN")] = None,
-    split: Annotated[str | None, typer.Option(help="Which split; default the first.", rich_help_panel=ROWS)] = None,
+    split: Annotated[
+        str | None,
+        typer.Option(help="Which split; default the first.", autocompletion=split_names, rich_help_panel=ROWS),
+    ] = None,
     rows: Annotated[
         Path | None, typer.Option(help="Play the rows of this JSONL file.", metavar="FILE", rich_help_panel=ROWS)
     ] = None,
@@ -75,7 +84,10 @@ def eval_(
         ),
     ] = None,
     repeats: Annotated[
-        int, typer.Option("-k", "--repeats", help="Play each row so many times.", min=1, rich_help_panel=ROWS)
+        int,
+        typer.Option(
+            "-k", "--repeats", help="Play each row so many times.", min=1, max=MOST_REPEATS, rich_help_panel=ROWS
+        ),
     ] = 1,
     by: Annotated[
         str | None,
@@ -209,34 +221,40 @@ def eval_(
 ) -> None:
     """Let any OpenAI-compatible model play rows, here or on any server, and say what it earned.
 
-    Exit status: 0 when all went well, 1 for --fail-under, 2 for a wrong call or an endpoint that refuses, 3 when too
-    many episodes were masked (--max-failed), 130 when it was interrupted.
+    Exit status: 0 when all went well, 1 for --fail-under, 2 for a wrong call or
+    an endpoint that refuses, 3 when too many episodes were masked
+    (--max-failed), 130 when it was interrupted.
     """
+    if wire is not None:
+        strangers.check_options_of(context, wire)
     options = McpOptions(state_tool, state_arg, tuple(reset_field), reward_tool)
-    stranger = _strangers(options, OpenEnvOptions(reward=reward, reset_fields=tuple(reset_field)))
+    stranger = _strangers(wire, options, OpenEnvOptions(reward=reward, reset_fields=tuple(reset_field)))
     if tool_parser not in (NATIVE, *PARSERS):
         stop(f"there is no tool parser {tool_parser!r}; there are: {', '.join((NATIVE, *PARSERS))}")
     served = _served(target, wire, settings or (), rows)
+    if not (isfinite(solved) and isfinite(temperature or 0.0)):
+        stop("--solved and --temperature are finite numbers")
     sampling = Sampling(temperature, top_p, max_tokens, tuple(stop_at or ()), _object(extra_body))
     chat = ChatModel(
         model, _url(base_url), key=_key(api_key_env), sampling=sampling,
         patience=Patience(timeout, retries), stream=stream,
     )  # fmt: skip
-    connection = connect(served or target, wire=wire, env=env, token=token, **stranger)
-    work = Work(
-        target, served, Seat(connection, chat, tool_parser, max_turns, seed, messages),
-        Wanted(split, rows, count, repeats, by), concurrency, Folder(out) if out else None, retry_failed, solved,
-        as_json, scored=bool(reward_tool),
-    )  # fmt: skip
+    folder = Folder(out) if out else None
     try:
+        connection = connect(served or target, wire=wire, env=env, token=token, **stranger)
+        work = Work(
+            target, served, Seat(connection, chat, tool_parser, max_turns, seed, messages),
+            Wanted(split, rows, count, repeats, by), concurrency, folder, retry_failed, solved, as_json,
+            scored=bool(reward_tool),
+        )  # fmt: skip
         other = read_run(compare_with) if compare_with else None
         run, state = asyncio.run(work.run())
         summary = run.summary()
         if other is not None:
             summary["comparison"] = compare((f"{model} (this run)", run.results()), other)
         _show(summary, as_json=as_json)
-        if out:
-            _write(Folder(out), run, state, summary)
+        if folder is not None:
+            _write(folder, run, state, summary)
     except WrongRequest as error:
         stop(str(error))
     except StorageFull as error:
@@ -245,6 +263,9 @@ def eval_(
         stop(f"{error}{_goes_on(out)}")
     except KeyboardInterrupt:
         stop(INTERRUPTED + _goes_on(out), INTERRUPTED_EXIT)
+    finally:
+        if folder is not None:
+            folder.close()
     if state is State.STOPPED:
         stop(INTERRUPTED + _goes_on(out), INTERRUPTED_EXIT)
     raise typer.Exit(_status(summary, max_failed, fail_under))
@@ -269,37 +290,30 @@ def _write(folder: Folder, run: Run, state: State, summary: Json) -> None:
     write_report(folder, summary)
 
 
-def _strangers(mcp: McpOptions, openenv: OpenEnvOptions) -> dict[str, Any]:
+def _strangers(wire: str | None, mcp: McpOptions, openenv: OpenEnvOptions) -> dict[str, Any]:
     """Only what was said: servers of gymwire's own refuse these."""
-    return ({"mcp": mcp} if mcp != McpOptions(reset_fields=mcp.reset_fields) else {}) | (
-        {"openenv": openenv} if openenv != OpenEnvOptions() else {}
-    )
+    said = {"mcp": mcp, "openenv": openenv}
+    return {name: options for name, options in said.items() if options != type(options)() and wire in (None, name)}
 
 
 def _url(text: str | None) -> URL:
     if not text:
         stop("say where the model is: --base-url or OPENAI_BASE_URL (OpenAI's own is https://api.openai.com/v1)")
-    try:
-        url = URL(text.strip())
-    except ValueError:
-        url = URL()
-    if url.scheme not in ("http", "https") or not url.host:
-        stop("--base-url is no http(s) URL of an endpoint; write http://HOST:PORT/v1")
-    if url.user or url.password:
-        stop("a key does not belong into --base-url; name its variable with --api-key-env")
-    return url
+    return endpoint_url(text, "--api-key-env")
 
 
 def _key(variable: str | None) -> str | None:
     key = os.environ.get(variable or "OPENAI_API_KEY", "").strip() or None
     if variable and key is None:
         stop(f"--api-key-env: the variable {variable} is not set")
+    if key and not key.isprintable():
+        stop(f"the key in {variable or 'OPENAI_API_KEY'} holds a line break or another control character")
     return key
 
 
 def _object(text: str | None) -> Mapping[str, Any]:
     try:
-        value = json.loads(text or "{}")
+        value = read_json(text or "{}")
     except ValueError as error:
         stop(f"--extra-body is no JSON: {error}")
     if not isinstance(value, dict):

@@ -17,7 +17,7 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from ...servers.commands.options import environment_names, stop
+from ...servers.commands.options import environment_names, split_names, stop
 from ...servers.types import Ending, Message, Outcome, Tool, ToolResult, text_of
 from ..calls import BadToolCall, call_for_history, read_arguments, result_for_history
 from ..connect import Connection, connect
@@ -49,7 +49,9 @@ def play(
     ] = None,
     env: Annotated[str | None, typer.Option(help="Which environment, where the URL serves several.")] = None,
     row: Annotated[int | None, typer.Option(help="Which row of the split.", min=0)] = None,
-    split: Annotated[str | None, typer.Option(help="Which split; default the first.")] = None,
+    split: Annotated[
+        str | None, typer.Option(help="Which split; default the first.", autocompletion=split_names)
+    ] = None,
     seed: Annotated[int | None, typer.Option(help="Chooses the row where none is named.", min=0)] = None,
     token: Annotated[str | None, typer.Option(help="The server's bearer token.", envvar="GYMWIRE_TOKEN")] = None,
 ) -> None:

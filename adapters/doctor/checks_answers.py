@@ -9,10 +9,11 @@ from ...servers.labels import private_values
 from ...servers.results import BadReward, finite_number
 from ...servers.tool_schemas import description_complaints, name_complaints, schema_complaints, title_complaints
 from ...servers.types import Row
+from ...servers.wording import counted
 from ..session import CONTROL_NAMES
 from .examples import Wrong, wrong_arguments
 from .findings import Broken, Exchange, NotApplicable
-from .leaks import leaked
+from .leaks import leaked, scalars
 from .patient import Patient
 from .wire import Episode, Graded, Kind, SeedRefused
 
@@ -27,17 +28,20 @@ async def shapes(at: Patient) -> str:
             raise Broken(f"{name}, called with values of its schema, broke the server", said.exchange)
         if said.kind is Kind.FULL:
             raise Broken(f"{name} answered as if the server were full", said.exchange)
+    if at.survey.first and all(said.kind is Kind.REFUSED for _, said in at.survey.first):
+        raise Broken("every call right after a seed was refused", *(said.exchange for _, said in at.survey.first[:2]))
     episode = await at.seed()
-    complaints = at.wire.form_of_seed(episode)
+    forms = [(at.wire.form_of_seed(episode), episode.first)]
+    forms += [(at.wire.form_of_call(said), said) for _, said in at.survey.first if said.kind is not Kind.REFUSED]
     for name in at.survey.script[:1]:
-        said = await episode.call(name, at.arguments(name, 0))
-        complaints += at.wire.form_of_call(said)
+        await episode.call(name, at.arguments(name, 0))
     if at.wire.verifies:
         graded = await episode.verify(at.answer(0))
-        complaints += at.wire.form_of_verify(graded)
-    if complaints:
-        raise Broken("; ".join(complaints[:MAX_SHOWN]), at.wire.answers[-1].exchange, episode.first.exchange)
-    tools = f"{len(at.survey.first)} tools called" if at.survey.first else "no tools"
+        forms.append((at.wire.form_of_verify(graded), graded.said))
+    if complaints := dict.fromkeys(complaint for found, _ in forms for complaint in found):
+        shown = [said.exchange for found, said in forms if found]
+        raise Broken("; ".join([*complaints][:MAX_SHOWN]), *shown[:MAX_SHOWN])
+    tools = f"{counted(len(at.survey.first), 'tool')} called" if at.survey.first else "no tools"
     out = "".join(f"; {name} is left out of the other probes: {why}" for name, why in at.survey.left_out.items())
     return f"seed, {tools}{', verify' if at.wire.verifies else ''}{out}"
 
@@ -96,7 +100,7 @@ async def no_leaks(at: Patient) -> str:
     for task in rows:
         assert task.row is not None
         await _leaks_of(at, task.row, await at.seed(task))
-    return f"the task data of {len(rows)} rows is in no answer"
+    return f"the task data of {counted(len(rows), 'row')} is in no answer"
 
 
 async def _leaks_of(at: Patient, row: Row, episode: Episode) -> None:
@@ -125,7 +129,7 @@ async def bad_arguments(at: Patient) -> str:
             tried += 1
             await _one_wrong(at, name, wrong)
     await _one_wrong(at, "no_such_tool_here", Wrong("a tool that does not exist", {"a": 1}))
-    return f"{tried} calls with wrong arguments and one of an unknown tool were errors to read"
+    return f"{counted(tried, 'call')} with wrong arguments and one of an unknown tool were errors to read"
 
 
 async def _one_wrong(at: Patient, name: str, wrong: Wrong) -> None:
@@ -169,10 +173,12 @@ async def malformed(at: Patient) -> str:
 async def no_tracebacks(at: Patient) -> str:
     """In errors: a result may show the traceback of a policy's own program."""
     errors = [said for said in at.wire.answers if said.kind is not Kind.OK]
+    if not errors:
+        raise NotApplicable("no error was answered that could be looked through")
     for said in errors:
-        if TRACEBACK in said.text:
+        if TRACEBACK in said.text or any(TRACEBACK in str(value) for _, value in scalars(said.body)):
             raise Broken("an error shows the server's code", said.exchange)
-    return f"{len(errors)} errors were looked through"
+    return f"{counted(len(errors), 'error')} looked through"
 
 
 async def tool_names(at: Patient) -> str:
@@ -193,8 +199,8 @@ def _judged(at: Patient, complaints: list[str]) -> str:
     if complaints:
         more = f"; and {len(complaints) - MAX_SHOWN} more" if len(complaints) > MAX_SHOWN else ""
         listed = json.dumps([tool.as_chat() for tool in at.survey.tools], ensure_ascii=False)
-        raise Broken("; ".join(complaints[:MAX_SHOWN]) + more, Exchange.of("the tools as listed", listed))
-    return f"{len(at.survey.tools)} tools"
+        raise Broken("; ".join(complaints[:MAX_SHOWN]) + more, at.wire.exchange("the tools as listed", listed))
+    return counted(len(at.survey.tools), "tool")
 
 
 async def masked(at: Patient) -> str:
@@ -203,11 +209,12 @@ async def masked(at: Patient) -> str:
         raise NotApplicable("this server has no verify on this wire, so no failure can be brought about")
     if at.wire.name != "nemo-gym" and trainer != "gymwire":
         raise NotApplicable(f"{trainer} does not speak this wire; its form is tested on nemo-gym")
-    cases = [(f"verify {why}", episode) for why, episode in await at.wire.lost(at.task)]
+    cases: list[tuple[str, Episode]] = []
     if at.wire.closes:
         closed = await at.seed()
         await closed.close()
         cases.append(("verify of a closed session", closed))
+    cases += [(f"verify {why}", episode) for why, episode in await at.wire.lost(at.task)]
     for what, episode in cases:
         graded = await episode.verify(at.answer(0))
         if why := unmasked(graded, trainer):

@@ -9,8 +9,10 @@ from typing import Any
 import orjson
 
 from ...servers.types import PARAMS_KEY, Ending
+from ...servers.wording import counted
 from ..nemo_gym import CookieJar
 from ..responses import response_of
+from .checks_tasks import sessions_of
 from .findings import Broken, NotApplicable
 from .gym import GymEpisode, GymWire
 from .patient import Patient, Trace
@@ -30,7 +32,7 @@ async def cookie_kept(at: Patient) -> str:
     _lasting(trace)
     for one, why in ((trace, "merged"), (still, "of the seed")):
         await at.went_as_alone(one, 0, f"the session was lost with the cookies {why}")
-    return f"one session from seed to verify, {len(trace.answers)} calls"
+    return f"one session from seed to verify, {counted(len(trace.answers), 'call')}"
 
 
 def _lasting(trace: Trace) -> None:
@@ -70,6 +72,8 @@ async def cookie_repeated(at: Patient) -> str:
 
 
 async def own_cookie(at: Patient) -> str:
+    if sessions_of(at) < 2:
+        raise NotApplicable("the server takes one session at a time")
     one, other = await _seeded(at), await _seeded(at)
     if one.jar.header == other.jar.header:
         raise Broken("two seeds got one cookie", one.first.exchange, other.first.exchange)
@@ -130,6 +134,7 @@ async def typed_sessions(at: Patient) -> str:
     body = {"resources_session_id": name, "episode_id": episode_id, "task_id": place, "task_data": task_data}
     closing = orjson.dumps({"resources_session_id": name, "episode_id": episode_id})
     jar = CookieJar()
+    wire.began(GymEpisode(wire, jar, row, name if wire.closes else ""))
     said = await wire.ask("seed_session", orjson.dumps(body), jar, {})
     if said.status in (400, 404, 409, 422):
         raise NotApplicable(f"the server does not take the typed form of a seed (HTTP {said.status})")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from time import monotonic
 
+from ...servers.wording import counted
 from .checks_tasks import admitted
 from .findings import Broken, NotApplicable
 from .patient import Patient
@@ -19,7 +20,7 @@ async def capacity(at: Patient) -> str:
     most, queue_s = limits.get("max_sessions"), float(limits.get("queue_timeout_s") or 0.0)
     if isinstance(most, int) and most > MAX_FILL:
         raise NotApplicable(
-            f"the server takes {most} sessions, and at most {MAX_FILL} are opened here: "
+            f"the server takes {counted(most, 'session')}, and at most {MAX_FILL} are opened here: "
             "serve a copy with a lower limit (--max-sessions 8 --queue-timeout 1)"
         )
     if queue_s > min(at.seconds_left - 5, 15):
@@ -27,13 +28,15 @@ async def capacity(at: Patient) -> str:
     episodes = await admitted(at, most or MAX_FILL)
     refused = await _refused(at)
     if refused is None:
-        raise NotApplicable(f"no seed was refused with {len(episodes) + 1} sessions open, and no more are opened here")
+        raise NotApplicable(
+            f"no seed was refused with {counted(len(episodes) + 1, 'session')} open, and no more are opened here"
+        )
     if complaint := at.wire.form_of_full(refused):
         raise Broken(f"a full server answers {complaint}", refused.exchange)
     if not episodes:
         raise NotApplicable("the server was full before: others use it")
     await _recovers(at, episodes, refused)
-    return f"full with {len(episodes)} sessions, said so, and took another once one had ended"
+    return f"full with {counted(len(episodes), 'session')}, said so, and took another once one had ended"
 
 
 async def _refused(at: Patient) -> Said | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+from ...servers.wording import counted
 from .checks_tasks import admitted
 from .findings import Broken, NotApplicable
 from .openenv import OpenEnvWire, RawSocket, SocketEpisode
@@ -38,7 +39,7 @@ async def step_count(at: Patient) -> str:
     for taken in range(len(script) + 1):
         _, count, said = await _state(episode)
         if isinstance(count, bool) or count != taken:
-            raise Broken(f"after {taken} steps step_count is {count!r}", said.exchange)
+            raise Broken(f"after {counted(taken, 'step')} step_count is {count!r}", said.exchange)
         if taken < len(script):
             await episode.call(script[taken], at.arguments(script[taken], 0))
     return f"exact from 0 to {len(script)}"
@@ -64,9 +65,14 @@ async def half_open(at: Patient) -> str:
 
 async def watch_half_open(at: Patient) -> None:
     """Begin to wait, where there is time for it, and a place beside the sessions of the other probes."""
-    if at.wire.name != "openenv" or at.options.half_open_s > at.seconds_left - 2:
+    spare_s = at.seconds_left - 2 - at.options.half_open_s
+    if at.wire.name != "openenv" or spare_s < 0:
         return
-    places = len(await admitted(at, 3))
+    try:
+        async with asyncio.timeout(spare_s):
+            places = len(await admitted(at, 3))
+    except (Broken, TimeoutError):
+        places = 0  # the other probes say so
     await at.wire.close_all()
     if places == 3:
         at.watching = asyncio.create_task(_watch(at))

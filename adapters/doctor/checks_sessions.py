@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 
+from ...servers.wording import counted
 from ..session import CONTROL_NAMES
 from .findings import Broken, NotApplicable
 from .patient import Patient
@@ -32,7 +33,7 @@ async def call_idempotent(at: Patient) -> str:
         raise NotApplicable("there is no tool to call")
     trace = await at.play(await at.seed(), key=secrets.token_hex(4))
     await at.went_as_alone(trace, 0, "repeated calls were carried out twice")
-    return f"{len(trace.answers)} calls, each sent twice, acted once"
+    return f"{counted(len(trace.answers), 'call')}, each sent twice, acted once"
 
 
 async def verify_idempotent(at: Patient) -> str:
@@ -60,8 +61,8 @@ async def ends_with_verify(at: Patient) -> str:
         said = await episode.call(name, at.arguments(name, 1))
         if said.kind is Kind.OK and not said.done:
             raise Broken(f"{name} was carried out after verify", graded.said.exchange, said.exchange)
-        if said.kind is Kind.BROKEN:
-            raise Broken(f"{name} after verify broke the server", said.exchange)
+        if said.kind in (Kind.BROKEN, Kind.FULL):
+            raise Broken(f"{name} after verify was no error to read, but: {said.kind}", said.exchange)
     repeated = await episode.verify(at.answer(0))
     if repeated.verdict != graded.verdict:
         raise Broken("calls after verify changed the verdict", graded.said.exchange, repeated.said.exchange)
@@ -73,15 +74,15 @@ async def unknown_handle(at: Patient) -> str:
     tried = 0
     for why, episode in await at.wire.lost(at.task):
         for name in names:
-            tried += 1
             said = await episode.call(name, at.arguments(name, 0))
+            tried += said.kind is not Kind.FULL
             if said.kind is Kind.OK:
                 raise Broken(f"a call {why} was carried out", said.exchange)
             if said.kind is Kind.BROKEN:
                 raise Broken(f"a call {why} broke the server", said.exchange)
         if at.wire.verifies:
-            tried += 1
             graded = await episode.verify(at.answer(0))
+            tried += graded.said.kind is not Kind.FULL
             if graded.scores:
                 raise Broken(f"verify {why} was scored {graded.reward!r}", graded.said.exchange)
     await at.wire.close_all()

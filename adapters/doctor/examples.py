@@ -1,17 +1,38 @@
 """Arguments for a tool from its schema: plausible ones, different for every `salt`, and wrong ones.
 
 Nothing is known of what a tool means, so a value may be one that the tool refuses; what matters is that equal salts
-make equal values, and that texts of different salts can be told apart.
+make equal values, and that texts of different salts can be told apart. A tool that refuses them may take a word of its
+own description, or of the task's.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from ...servers.tool_schemas import is_schema
 from ...servers.types import Json, Tool
 
 MAX_DEPTH = 6
+#: Characters of one call's values; a schema that asks for more is not called.
+MAX_CHARACTERS = 1_000_000
+#: Numbers beyond it are no bounds: floats end there.
+MAX_NUMBER = 1e300
+#: Words that a tool is tried with, and characters of one.
+MAX_WORDS, MAX_WORD = 30, 60
+_QUOTED = re.compile(rf"""["'`“]([^"'`”\n]{{1,{MAX_WORD}}})["'`”]""")
+_WORD = re.compile(rf"\w(?:[\w.-]{{0,{MAX_WORD - 2}}}\w)?")
+
+
+@dataclass(frozen=True, slots=True)
+class _Made:
+    """What values are made from: a text, and a number that is added to the lowest."""
+
+    text: str
+    number: int
+    lowest: int = 1  # where the schema names no bound
 
 
 def marker(salt: int, nonce: str) -> str:
@@ -19,63 +40,109 @@ def marker(salt: int, nonce: str) -> str:
     return f"probe-{nonce}-{salt:03d}"
 
 
+def no_example(tool: Tool) -> str:
+    """Why no values can be made from a tool's schema; empty where they can."""
+    if not is_schema(tool.parameters):
+        return "its schema is no JSON schema"
+    if _characters(arguments_for(tool, 0, "")) > MAX_CHARACTERS:
+        return f"its schema asks for more than {MAX_CHARACTERS} characters"
+    return ""
+
+
+def _characters(value: Any) -> int:
+    """About so many; the items of a list that was made here are all the same."""
+    if isinstance(value, Mapping):
+        return sum(len(name) + _characters(inner) for name, inner in value.items())
+    if isinstance(value, list):
+        return len(value) * (1 + _characters(value[0])) if value else 0
+    return len(str(value))
+
+
 def arguments_for(tool: Tool, salt: int, nonce: str) -> Json:
     """Values for the required arguments."""
+    return _arguments(tool, _Made(marker(salt, nonce), salt))
+
+
+def likely_arguments(tool: Tool, task: Iterable[str]) -> Iterator[Json]:
+    """Values that mean something, perhaps: words that the tool's description or the task's texts quote, then any."""
+    said: list[Json] = []
+    for word in _words([tool.description, *_descriptions(tool.parameters), *task]):
+        arguments = _arguments(tool, _Made(word, 0, lowest=0))
+        if arguments not in said:
+            said.append(arguments)
+            yield arguments
+
+
+def _descriptions(schema: Json) -> Iterator[str]:
+    for value in (schema.get("properties") or {}).values():
+        if isinstance(value, Mapping) and isinstance(text := value.get("description"), str):
+            yield text
+
+
+def _words(texts: Iterable[str]) -> list[str]:
+    known = list(texts)
+    found = [word for pattern in (_QUOTED, _WORD) for text in known for word in pattern.findall(text)]
+    return list(dict.fromkeys(found))[:MAX_WORDS]
+
+
+def _arguments(tool: Tool, made: _Made) -> Json:
     schema = tool.parameters
     wanted = schema.get("required") or ()
     properties = schema.get("properties") or {}
-    return {
-        name: _value(properties.get(name) or {}, schema, salt, nonce, 0) for name in wanted if isinstance(name, str)
-    }
+    return {name: _value(properties.get(name) or {}, schema, made, 0) for name in wanted if isinstance(name, str)}
 
 
-def _value(schema: Any, root: Json, salt: int, nonce: str, depth: int) -> Any:
+def _value(schema: Any, root: Json, made: _Made, depth: int) -> Any:
     schema = _resolved(schema, root)
     if depth > MAX_DEPTH:
         return None
     if "const" in schema:
         return schema["const"]
     if choices := schema.get("enum"):
-        return choices[salt % len(choices)]
+        return choices[made.number % len(choices)]
     for key in ("anyOf", "oneOf", "allOf"):
         if options := schema.get(key):
-            return _value(options[0], root, salt, nonce, depth + 1)
+            return _value(options[0], root, made, depth + 1)
     kind = schema.get("type")
     if isinstance(kind, list):
         kind = next((item for item in kind if item != "null"), "null")
     if kind == "object":
         properties = schema.get("properties") or {}
         required = schema.get("required") or ()
-        return {name: _value(properties.get(name) or {}, root, salt, nonce, depth + 1) for name in required}
+        return {name: _value(properties.get(name) or {}, root, made, depth + 1) for name in required}
     if kind == "array":
         count = max(int(schema.get("minItems") or 1), 1)
-        return [_value(schema.get("items") or {}, root, salt, nonce, depth + 1)] * min(count, 1000)
-    return _scalar(kind, schema, salt, nonce)
+        return [_value(schema.get("items") or {}, root, made, depth + 1)] * min(count, 1000)
+    return _scalar(kind, schema, made)
 
 
-def _scalar(kind: Any, schema: Mapping[str, Any], salt: int, nonce: str) -> Any:
+def _scalar(kind: Any, schema: Mapping[str, Any], made: _Made) -> Any:
     if kind in ("integer", "number"):
-        return _number(kind, schema, salt)
+        return _number(kind, schema, made)
     if kind == "boolean":
-        return salt % 2 == 0
+        return made.number % 2 == 0
     if kind == "null":
         return None
-    text = marker(salt, nonce)
+    text = made.text
     most, least = schema.get("maxLength"), schema.get("minLength") or 0
-    text = text.ljust(int(least), "x")
+    text = text.ljust(min(int(least), MAX_CHARACTERS + 1), "x")
     return text if most is None else text[-int(most) :] if most else ""
 
 
-def _number(kind: str, schema: Mapping[str, Any], salt: int) -> int | float:
-    low, high = schema.get("minimum"), schema.get("maximum")
-    if low is None and "exclusiveMinimum" in schema:
-        low = schema["exclusiveMinimum"] + 1
+def _number(kind: str, schema: Mapping[str, Any], made: _Made) -> int | float:
+    low, high, above = (_bound(schema.get(name)) for name in ("minimum", "maximum", "exclusiveMinimum"))
+    if low is None and above is not None:
+        low = above + 1
     if low is None:
-        low = 1 if high is None else min(1, high)
-    value = low + salt % 9
+        low = made.lowest if high is None else min(made.lowest, high)
+    value = low + made.number % 9
     if high is not None and value > high:
         value = low
     return int(value) if kind == "integer" else float(value)
+
+
+def _bound(number: Any) -> Any:
+    return number if number is not None and -MAX_NUMBER < number < MAX_NUMBER else None
 
 
 def _resolved(schema: Any, root: Json) -> Json:
@@ -102,6 +169,8 @@ class Wrong(NamedTuple):
 
 def wrong_arguments(tool: Tool, nonce: str) -> list[Wrong]:
     """What the tool's own schema forbids; empty for a tool that takes anything."""
+    if no_example(tool):
+        return []
     schema = tool.parameters
     right = arguments_for(tool, 0, nonce)
     found = []

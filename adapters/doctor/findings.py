@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
 from .promises import Promise
 
 MAX_REQUEST, MAX_ANSWER = 400, 600
+#: What a terminal obeys, XML cannot hold or UTF-8 cannot carry.
+_ILLEGIBLE = re.compile("[^\t\n\x20-\x7e\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 class Verdict(StrEnum):
@@ -19,14 +23,14 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """One request and its answer, both cut; never with a token in it."""
+    """One request and its answer, both cut, in characters that can be shown anywhere; see `RawWire.exchange`."""
 
     request: str
     answer: str
 
     @classmethod
     def of(cls, request: str, answer: str) -> Exchange:
-        return cls(cut(request, MAX_REQUEST), cut(answer, MAX_ANSWER))
+        return cls(legible(cut(request, MAX_REQUEST)), legible(cut(answer, MAX_ANSWER)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +58,18 @@ class Broken(Exception):
 
 class NotApplicable(Exception):
     """The promise cannot be tested here, or means nothing here."""
+
+
+def legible(text: str) -> str:
+    """The text with a mark in the place of what would do something else than be read."""
+    return _ILLEGIBLE.sub("\ufffd", text.replace("\r\n", "\n"))
+
+
+def hidden(text: str, secrets: Iterable[str]) -> str:
+    """The text without the secrets in it. Before it is cut, or half of one would stay."""
+    for secret in secrets:
+        text = text.replace(secret, "***")
+    return text
 
 
 def cut(text: str, most: int) -> str:

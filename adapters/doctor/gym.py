@@ -18,7 +18,8 @@ from ..nemo_gym import CookieJar
 from ..pool import Pool, Reply
 from ..responses import response_of
 from .findings import Exchange
-from .wire import Episode, Graded, Kind, Place, RawTask, RawWire, Said, SeedRefused, decoded, shown
+from .reading import decoded, mapping, shown
+from .wire import Episode, Graded, Kind, Place, RawTask, RawWire, Said
 
 #: How a failed session is asked for, by the trainer that reads it.
 MASKED_AS = {"verifiers": "error", "prime-rl": "error", "nemo-rl": "flag", "gymwire": "flag"}
@@ -36,7 +37,7 @@ class GymEpisode(Episode):
 
     async def call(self, name: str, arguments: Json, key: str = "") -> Said:
         headers = {"Idempotency-Key": key} if key else {}
-        return await self.wire.ask(quote(name, safe=""), orjson.dumps(arguments), self.jar, headers)
+        return await self.wire.ask(_route(name), wirejson.dumps(arguments), self.jar, headers)
 
     async def verify(self, answer: str) -> Graded:
         return await self.wire.verify(self, response_of([{"role": "assistant", "content": answer}], Ending.FINISHED))
@@ -68,13 +69,11 @@ class GymWire(RawWire):
         name = name or (secrets.token_hex(8) if ours else "")
         headers = {"Idempotency-Key": name} if ours else {}
         body = task.asked() if ours or task.row is None else task.row.to_json()
-        said = await self.ask("seed_session", wirejson.dumps(body), jar, headers)
+        episode = self.began(GymEpisode(self, jar, task.row, name))
+        said = episode.first = await self.ask("seed_session", wirejson.dumps(body), jar, headers)
         if said.kind is not Kind.OK or not isinstance(said.body, dict):
-            raise SeedRefused(said)
-        episode = GymEpisode(self, jar, task.row, name)
-        episode.first = said
+            self.refused(episode, said)
         self._read(episode, task, said.body)
-        self.began(episode)
         return episode
 
     def _read(self, episode: GymEpisode, task: RawTask, answer: Json) -> None:
@@ -95,29 +94,30 @@ class GymWire(RawWire):
             sent[hdrs.COOKIE] = jar.header
         url = self.place.url.joinpath(route, encoded=True)
         reply, why, seconds = await self.post(url, body, sent)
+        exchange = self.exchange(shown("POST", url, body), why if reply is None else _told(reply))
         if reply is None:
-            return self.noted(Said(Kind.BROKEN, why, None, Exchange.of(shown("POST", url, body), why), seconds))
+            return self.noted(Said(Kind.BROKEN, why, None, exchange, seconds))
         if jar is not None:
             jar.merge(reply)
-        return self.noted(_said(reply, shown("POST", url, body), seconds))
+        return self.noted(_said(reply, exchange, seconds))
 
     async def verify(self, episode: GymEpisode, response: Json, jar: CookieJar | None = None) -> Graded:
         body = wirejson.dumps(episode.verify_body() | {"response": response})
         headers = {"X-Gymwire-Control": "true", "X-Gymwire-Masked": MASKED_AS[self.place.trainer]}
         said = await self.ask("verify", body, jar or episode.jar, headers if self.place.ours else {})
-        answer = said.body if isinstance(said.body, dict) else {}
-        nested = answer.get("instance_config")
-        masked = bool(answer.get("mask_sample")) or (isinstance(nested, dict) and bool(nested.get("mask_sample")))
+        answer = mapping(said.body)
+        masked = bool(answer.get("mask_sample") or mapping(answer.get("instance_config")).get("mask_sample"))
         return Graded(said, answer.get("reward"), masked, answer.get("reward_components"))
 
     async def lost(self, task: RawTask) -> list[tuple[str, Episode]]:
         real = await self.seed(task)
-        damaged, forged = CookieJar(), CookieJar()
-        damaged.header = "; ".join(_damaged(pair) for pair in real.jar.header.split("; "))
-        forged.header = "; ".join(
-            f"{pair.partition('=')[0]}={secrets.token_urlsafe(24)}" for pair in real.jar.header.split("; ")
-        )
-        jars = {"without a cookie": CookieJar(), "with a damaged cookie": damaged, "with a forged cookie": forged}
+        jars = {"without a cookie": CookieJar()}
+        if real.jar.header:
+            damaged, forged = CookieJar(), CookieJar()
+            pairs = real.jar.header.split("; ")
+            damaged.header = "; ".join(map(_damaged, pairs))
+            forged.header = "; ".join(f"{pair.partition('=')[0]}={secrets.token_urlsafe(24)}" for pair in pairs)
+            jars |= {"with a damaged cookie": damaged, "with a forged cookie": forged}
         return [(why, GymEpisode(self, jar, task.row, "")) for why, jar in jars.items()]
 
     async def control_calls(self, episode: Episode) -> list[tuple[str, Said]]:
@@ -129,7 +129,7 @@ class GymWire(RawWire):
         assert isinstance(episode, GymEpisode)
         body, _, where = what.partition(" to ")
         name = episode.tools[0].name if episode.tools and where != "verify" else "verify"
-        return await self.ask(quote(name, safe=""), MALFORMED[body], episode.jar, {})
+        return await self.ask(_route(name), MALFORMED[body], episode.jar, {})
 
     def without_token(self) -> Self:
         return type(self)(replace(self.place, pool=Pool(ours=False)))
@@ -163,6 +163,11 @@ class GymWire(RawWire):
         return {key: value for key, value in body.items() if key not in (PARAMS_KEY, "response")}
 
 
+def _route(name: str) -> str:
+    """A tool's route; what UTF-8 cannot carry is replaced."""
+    return quote(name, safe="", errors="replace")
+
+
 def _is_time(text: str) -> bool:
     """Seconds, or a date, as HTTP has it."""
     return text.strip().isdecimal() or (len(text) > 20 and text.endswith("GMT"))
@@ -189,16 +194,19 @@ def _kind(reply: Reply) -> Kind:
     return Kind.POLICY if 400 <= reply.status < 500 else Kind.BROKEN
 
 
-def _said(reply: Reply, request: str, seconds: float) -> Said:
-    cookies = frozenset(line.partition("=")[0].strip() for line in reply.headers.getall(hdrs.SET_COOKIE, ()))
+def _told(reply: Reply) -> str:
     told = [f"{name}: {reply.headers[name]}" for name in ("X-Gymwire-Code", "Retry-After") if name in reply.headers]
-    answer = f"HTTP {reply.status} {'; '.join([*told, ''])}{reply.text}"
+    return f"HTTP {reply.status} {'; '.join([*told, ''])}{reply.text}"
+
+
+def _said(reply: Reply, exchange: Exchange, seconds: float) -> Said:
+    cookies = frozenset(line.partition("=")[0].strip() for line in reply.headers.getall(hdrs.SET_COOKIE, ()))
     body: Any = decoded(reply.body)
     return Said(
         _kind(reply),
         reply.text,
         body,
-        Exchange.of(request, answer),
+        exchange,
         seconds,
         "X-Gymwire-Done" in reply.headers,
         reply.status,

@@ -6,6 +6,7 @@ import json
 import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from time import perf_counter
 from typing import Any, Self
 
@@ -20,7 +21,8 @@ from ..mcp import CODE, DONE, KEY, RETRY_AFTER, REVISION
 from ..pool import Pool, Reply
 from ..session import WrongRequest
 from .findings import Exchange
-from .wire import ANSWER_TIMEOUT_S, Episode, Graded, Kind, Place, RawTask, RawWire, Said, SeedRefused, decoded
+from .reading import blocks_of, decoded, mapping
+from .wire import ANSWER_TIMEOUT_S, Episode, Graded, Kind, Place, RawTask, RawWire, Said, SeedRefused
 
 OLD_REVISION = "2025-11-25"
 CLIENT = {"name": "gymwire-check", "version": "1"}
@@ -46,8 +48,8 @@ class Channel:
 class McpEpisode(Episode):
     """A handle in the session header (ours), in an argument, or the connection itself."""
 
-    def __init__(self, wire: McpWire, channel: Channel, handle: Any) -> None:
-        self.wire, self.channel, self.handle = wire, channel, handle
+    def __init__(self, wire: McpWire, channel: Channel, handle: Any, asked: Json | None = None) -> None:
+        self.wire, self.channel, self.handle, self.asked = wire, channel, handle, asked
 
     async def call(self, name: str, arguments: Json, key: str = "") -> Said:
         headers = dict(self.channel.headers)
@@ -75,81 +77,90 @@ class McpWire(RawWire):
         self.verifies = place.ours or bool(options.reward_tool)
         self.stateless = place.ours
         self._listed: list[Tool] = []
+        self._offered: Sequence[Tool] = ()
+        if not place.ours:
+            from ..foreign_mcp import offered_tools  # the SDK behind it is slow to import, and no answer waits for it
+
+            self._offer = partial(offered_tools, options=options)
 
     async def prepare(self) -> None:
         """Of a stranger: which revision it speaks, and its tools. Raises `WrongRequest`."""
         if self.place.ours:
             return
-        channel, said = await self._connected()
-        if channel is None:
+        episode, said = await self._connected()
+        if episode is None:
             raise WrongRequest(f"{self.place.url} is no MCP server: initialize is answered {said.exchange.answer}")
-        self.stateless = channel.stateless
-        self.closes = "Mcp-Session-Id" in channel.headers
-        self._listed = await self._tools(channel)
+        self.stateless = episode.channel.stateless
+        self.closes = "Mcp-Session-Id" in episode.channel.headers
+        try:
+            self._listed = await self._tools(episode.channel)
+        except SeedRefused as refused:
+            answer = refused.said.exchange.answer
+            raise WrongRequest(f"{self.place.url} lists no tools: tools/list is answered {answer}") from None
         for name in (self.options.state_tool, self.options.reward_tool):
             if name and name not in {tool.name for tool in self._listed}:
                 known = ", ".join(tool.name for tool in self._listed)
                 raise WrongRequest(f"{name!r} is no tool of the server; it has: {known or 'none'}.")
-        await self._leave(channel)
+        named = {tool.name: tool for tool in self._listed}
+        self._offered = self._offer(named) if named and len(named) == len(self._listed) else self._listed
 
     async def seed(self, task: RawTask, name: str = "") -> McpEpisode:
         return await (self._seed_ours(task, name) if self.place.ours else self._seed_strangers())
 
     async def _seed_ours(self, task: RawTask, name: str) -> McpEpisode:
         channel = self._stateless()
-        arguments = task.asked() | ({"session_id": name} if name else {})
-        said = await self.call(channel, "seed_session", arguments)
-        seeded = decoded(said.text)
-        if said.kind is not Kind.OK or not isinstance(seeded, dict) or "session" not in seeded:
-            raise SeedRefused(said)
-        episode = McpEpisode(self, channel, str(seeded["session"]))
-        episode.first, episode.prompt = said, seeded.get("prompt") or ()
-        self.began(episode)
+        asked = task.asked() | {"session_id": name or secrets.token_hex(8)}
+        episode = self.began(McpEpisode(self, channel, None, asked))
+        said = await self._begin(episode)
+        if episode.handle is None:
+            self.refused(episode, said)
         named = replace(channel, headers={**channel.headers, "X-Gymwire-Session": episode.handle})
         episode.tools = tuple(await self._tools(named))
         return episode
 
+    async def _begin(self, episode: McpEpisode) -> Said:
+        """Ask for its handle; again, it is the same one."""
+        said = episode.first = await self.call(episode.channel, "seed_session", episode.asked or {})
+        seeded = mapping(decoded(said.text))
+        if said.kind is Kind.OK and "session" in seeded:
+            episode.handle, episode.prompt = str(seeded["session"]), seeded.get("prompt") or ()
+        return said
+
     async def _seed_strangers(self) -> McpEpisode:
-        channel, said = await self._connected()
-        if channel is None:
+        episode, said = await self._connected()
+        if episode is None:
             raise SeedRefused(said)
-        episode = McpEpisode(self, channel, None)
-        self.began(episode)
-        episode.first, episode.tools = said, self._offered()
+        episode.first, episode.tools = said, self._offered
         if self.options.state_tool:
             from ..foreign_mcp import read_handle  # the SDK behind it is slow to import
 
-            said = episode.first = await self.call(channel, self.options.state_tool, {})
+            said = episode.first = await self.call(episode.channel, self.options.state_tool, {})
             if said.kind is not Kind.OK:
                 raise SeedRefused(said)
             episode.handle = read_handle(_result(said.body), self.options.state_arg)
         return episode
-
-    def _offered(self) -> Sequence[Tool]:
-        from ..foreign_mcp import offered_tools
-
-        named = {tool.name: tool for tool in self._listed}
-        return offered_tools(named, self.options) if len(named) == len(self._listed) else self._listed
 
     # ---- requests
 
     def _stateless(self) -> Channel:
         return Channel({**_HEADERS, "MCP-Protocol-Version": REVISION}, True)
 
-    async def _connected(self) -> tuple[Channel | None, Said]:
+    async def _connected(self) -> tuple[McpEpisode | None, Said]:
         """A connection of its own; None where `initialize` and the stateless revision are both refused."""
         params = {"protocolVersion": OLD_REVISION, "capabilities": {}, "clientInfo": CLIENT}
         said, reply = await self._post(_HEADERS, _request("initialize", params))
         if said.kind is not Kind.OK or reply is None:
             channel = self._stateless()
             listed = await self.ask(channel, "tools/list", {})
-            return (channel if listed.kind is Kind.OK else None), said
+            return (McpEpisode(self, channel, None) if listed.kind is Kind.OK else None), said
         revision = str(_result(said.body).get("protocolVersion") or OLD_REVISION)
         headers = {**_HEADERS, "MCP-Protocol-Version": revision}
         if handle := reply.headers.get("Mcp-Session-Id"):
             headers["Mcp-Session-Id"] = handle
+        episode = McpEpisode(self, Channel(headers, False), None)
+        self.began(episode)
         await self._post(headers, orjson.dumps({"jsonrpc": "2.0", "method": "notifications/initialized"}))
-        return Channel(headers, False), said
+        return episode, said
 
     async def ask(self, channel: Channel, method: str, params: Json, name: str = "", key: str = "") -> Said:
         headers = dict(channel.headers)
@@ -168,9 +179,10 @@ class McpWire(RawWire):
     async def _post(self, headers: Mapping[str, str], body: bytes) -> tuple[Said, Reply | None]:
         reply, why, seconds = await self.post(self.place.url, body, headers)
         request = f"POST {self.place.url.path} {body.decode('utf-8', 'replace')}"
+        exchange = self.exchange(request, why if reply is None else _told(reply))
         if reply is None:
-            return self.noted(Said(Kind.BROKEN, why, None, Exchange.of(request, why), seconds)), None
-        return self.noted(_said(reply, request, seconds)), reply
+            return self.noted(Said(Kind.BROKEN, why, None, exchange, seconds)), None
+        return self.noted(_said(reply, exchange, seconds)), reply
 
     async def _tools(self, channel: Channel) -> list[Tool]:
         said = await self.ask(channel, "tools/list", {})
@@ -207,8 +219,11 @@ class McpWire(RawWire):
 
     async def end(self, episode: McpEpisode) -> Said | None:
         if self.place.ours:
-            handle = {} if episode.handle is None else {"session": episode.handle}
-            return await self.call(self._stateless(), "close_session", handle) if handle else None
+            if episode.handle is None and episode.asked:
+                await self._begin(episode)  # the answer was lost
+            if episode.handle is None:
+                return None
+            return await self.call(self._stateless(), "close_session", {"session": episode.handle})
         return await self._leave(episode.channel)
 
     async def _leave(self, channel: Channel) -> Said | None:
@@ -220,12 +235,12 @@ class McpWire(RawWire):
         request = f"DELETE {self.place.url.path}"
         try:
             async with self.place.pool.http().delete(
-                self.place.url, headers=channel.headers, timeout=timeout
+                self.place.url, headers=channel.headers, timeout=timeout, allow_redirects=False
             ) as answer:
                 reply = Reply(answer.status, await answer.read(), answer.headers)
-        except (aiohttp.ClientError, ConnectionError, TimeoutError) as error:
-            return self.noted(Said(Kind.BROKEN, type(error).__name__, None, Exchange.of(request, str(error))))
-        return self.noted(_said(reply, request, perf_counter() - started))
+        except (aiohttp.ClientError, ConnectionError, TimeoutError, ValueError) as error:
+            return self.noted(Said(Kind.BROKEN, type(error).__name__, None, self.exchange(request, str(error))))
+        return self.noted(_said(reply, self.exchange(request, _told(reply)), perf_counter() - started))
 
     # ---- what is wrong on purpose
 
@@ -240,10 +255,10 @@ class McpWire(RawWire):
             return [(why, McpEpisode(self, self._stateless(), handle)) for why, handle in handles.items()]
         found: list[tuple[str, Episode]] = []
         if self.options.state_arg:
-            channel, said = await self._connected()
-            if channel is None:
+            forged, said = await self._connected()
+            if forged is None:
                 raise SeedRefused(said)
-            forged = self.began(McpEpisode(self, channel, secrets.token_urlsafe(24)))
+            forged.handle = secrets.token_urlsafe(24)
             found.append(("with a forged handle", forged))
         elif self.closes:
             headers = {**_HEADERS, "MCP-Protocol-Version": OLD_REVISION, "Mcp-Session-Id": secrets.token_hex(16)}
@@ -266,7 +281,8 @@ class McpWire(RawWire):
 
     def without_token(self) -> Self:
         made = type(self)(replace(self.place, pool=Pool(ours=False)), self.options)
-        made.stateless, made.closes, made._listed = self.stateless, self.closes, self._listed
+        made.stateless, made.closes = self.stateless, self.closes
+        made._listed, made._offered = self._listed, self._offered
         return made
 
     # ---- forms
@@ -293,8 +309,7 @@ class McpWire(RawWire):
             return "" if said.retry_after else f"HTTP {said.status} without Retry-After"
         if _code(said.body) != "at_capacity":
             return "an error without a code"
-        meta = _result(said.body).get("_meta") or {}
-        return "" if RETRY_AFTER in meta else "no time to come back"
+        return "" if RETRY_AFTER in _meta(said.body) else "no time to come back"
 
     def own_part(self, graded: Graded) -> Any:
         return graded.said.text
@@ -310,13 +325,15 @@ def _damaged(handle: str) -> str:
 
 
 def _result(body: Any) -> Json:
-    found = body.get("result") if isinstance(body, dict) else None
-    return found if isinstance(found, dict) else {}
+    return mapping(mapping(body).get("result"))
+
+
+def _meta(body: Any) -> Json:
+    return mapping(_result(body).get("_meta"))
 
 
 def _code(body: Any) -> str:
-    meta = _result(body).get("_meta")
-    return str(meta.get(CODE) or "") if isinstance(meta, dict) else ""
+    return str(_meta(body).get(CODE) or "")
 
 
 _KIND_OF_CODE = {
@@ -328,33 +345,37 @@ _KIND_OF_CODE = {
 _POLICY_ERRORS = frozenset((-32602, -32601, -32600, -32700))
 
 
-def _said(reply: Reply, request: str, seconds: float) -> Said:
+def _told(reply: Reply) -> str:
+    return f"HTTP {reply.status} {reply.text}"
+
+
+def _said(reply: Reply, exchange: Exchange, seconds: float) -> Said:
     body = _message(reply)
-    exchange = Exchange.of(request, f"HTTP {reply.status} {reply.text}")
     retry_after = reply.headers.get("Retry-After", "")
     result = _result(body)
     if not result:
         kind, text = _error(reply, body)
         return Said(kind, text, body, exchange, seconds, status=reply.status, retry_after=retry_after)
-    content = result.get("content")
-    text = read_content(content)[0] if isinstance(content, list) else json.dumps(result, ensure_ascii=False)
+    has_content = isinstance(result.get("content"), list)
+    text = read_content(blocks_of(result))[0] if has_content else json.dumps(result, ensure_ascii=False)
     kind = Kind.OK
     if result.get("isError"):
         code = _code(body)
         kind = _KIND_OF_CODE.get(code, Kind.REFUSED) if code else Kind.POLICY
-    done = (result.get("_meta") or {}).get(DONE) is True
+    done = _meta(body).get(DONE) is True
     return Said(kind, text, body, exchange, seconds, done, reply.status, None, retry_after)
 
 
 def _error(reply: Reply, body: Any) -> tuple[Kind, str]:
-    error = body.get("error") if isinstance(body, dict) else None
-    known = isinstance(error, dict) and (error.get("code") in _POLICY_ERRORS or reply.status < 400)
-    if isinstance(error, dict) and known and reply.status not in (401, 403, 404, 409, 410):
-        data = error.get("data")
-        is_gone = isinstance(data, dict) and str(data.get("code")).startswith("session_")
-        kind = Kind.POLICY if error.get("code") in _POLICY_ERRORS else Kind.BROKEN
+    error = mapping(mapping(body).get("error"))
+    code = error.get("code")
+    is_policys = isinstance(code, int) and code in _POLICY_ERRORS
+    known = error and (is_policys or reply.status < 400)
+    if known and reply.status not in (401, 403, 404, 409, 410):
+        is_gone = str(mapping(error.get("data")).get("code")).startswith("session_")
+        kind = Kind.POLICY if is_policys else Kind.BROKEN
         return (Kind.REFUSED if is_gone else kind), str(error.get("message"))
-    if reply.status in (401, 403, 404, 409, 410) or (reply.status == 400 and isinstance(error, dict)):
+    if reply.status in (401, 403, 404, 409, 410) or (reply.status == 400 and error):
         return Kind.REFUSED, reply.text
     if reply.status in (429, 503):
         return Kind.FULL, reply.text

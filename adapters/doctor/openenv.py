@@ -25,7 +25,8 @@ from ..patience import Undelivered
 from ..pool import Pool
 from ..session import SessionFailed, WrongRequest
 from .findings import Exchange
-from .wire import ANSWER_TIMEOUT_S, Episode, Graded, Kind, Place, RawTask, RawWire, Said, SeedRefused, decoded, shown
+from .reading import blocks_of, decoded, mapping, shown
+from .wire import ANSWER_TIMEOUT_S, MAX_BYTES, Episode, Graded, Kind, Place, RawTask, RawWire, Said, SeedRefused
 
 STEP = "step"
 FAREWELL = '{"type": "close"}'
@@ -122,7 +123,8 @@ class SocketEpisode(Episode):
     async def send(self, text: str) -> Said:
         started = perf_counter()
         answer, why = await self.socket.ask(text)
-        return self.wire.noted(_said(text, answer, why, perf_counter() - started))
+        exchange = self.wire.exchange(text, why if answer is None else answer)
+        return self.wire.noted(_said(exchange, answer, why, perf_counter() - started))
 
     async def close(self) -> Said | None:
         """The wire's own farewell; the server then closes the socket. None where it is closed already."""
@@ -132,7 +134,7 @@ class SocketEpisode(Episode):
                 await self.socket.websocket.send_str(FAREWELL)
             is_closed = await self.socket.is_closed_by_server(CLOSE_WAIT_S)
             why = "the server closed the socket" if is_closed else f"the socket is open after {CLOSE_WAIT_S:g} s"
-            said = Said(Kind.OK if is_closed else Kind.BROKEN, why, None, Exchange.of(FAREWELL, why))
+            said = Said(Kind.OK if is_closed else Kind.BROKEN, why, None, self.wire.exchange(FAREWELL, why))
         await self.socket.close()
         return said
 
@@ -190,15 +192,19 @@ class OpenEnvWire(RawWire):
         url = self.place.url.joinpath(path.lstrip("/")).with_query(query)
         try:
             async with asyncio.timeout(ANSWER_TIMEOUT_S):
-                return await self.place.pool.http().ws_connect(url, compress=0, max_msg_size=0, autoping=pongs)
+                return await self.place.pool.http().ws_connect(url, compress=0, max_msg_size=MAX_BYTES, autoping=pongs)
         except aiohttp.WSServerHandshakeError as error:
             kind = Kind.FULL if error.status in (429, 503) else Kind.REFUSED
             kind = Kind.BROKEN if error.status in (500, 502, 504) else kind
             retry_after = (error.headers or {}).get("Retry-After", "")
-            said = _no_socket(str(url.path), kind, f"HTTP {error.status}", error.status, retry_after)
+            said = self._no_socket(path, kind, f"HTTP {error.status}", error.status, retry_after)
         except (aiohttp.ClientError, ConnectionError, TimeoutError) as error:
-            said = _no_socket(str(url.path), Kind.BROKEN, type(error).__name__, 0, "")
-        raise SeedRefused(self.noted(said))
+            said = self._no_socket(path, Kind.BROKEN, type(error).__name__, 0, "")
+        raise SeedRefused(said)
+
+    def _no_socket(self, path: str, kind: Kind, why: str, status: int, retry_after: str) -> Said:
+        exchange = self.exchange(f"WebSocket {self.place.url.path}{path}", why)
+        return self.noted(Said(kind, why, None, exchange, status=status, retry_after=retry_after))
 
     async def _read(self, episode: SocketEpisode, said: Said) -> None:
         inner = _inner(said.body)
@@ -226,7 +232,9 @@ class OpenEnvWire(RawWire):
         action = {"type": "call_tool", "tool_name": name, "arguments": arguments} if self.has_tools else arguments
         url, body = self.place.url / "step", json.dumps({"action": action}).encode()
         reply, why, seconds = await self.post(url, body, {"Content-Type": "application/json"})
-        exchange = Exchange.of(shown("POST", url, body), why if reply is None else f"HTTP {reply.status} {reply.text}")
+        exchange = self.exchange(
+            shown("POST", url, body), why if reply is None else f"HTTP {reply.status} {reply.text}"
+        )
         ok = reply is not None and reply.status < 300 and "observation" in (decoded(reply.body) or {})
         kind = Kind.OK if ok else Kind.REFUSED
         return [*tried, ("over HTTP without a session", self.noted(Said(kind, why, None, exchange, seconds)))]
@@ -285,28 +293,24 @@ class OpenEnvWire(RawWire):
         return graded.said.body
 
 
-def _no_socket(path: str, kind: Kind, why: str, status: int, retry_after: str) -> Said:
-    exchange = Exchange.of(f"WebSocket {path}", why)
-    return Said(kind, why, None, exchange, status=status, retry_after=retry_after)
-
-
 def _type(body: Any) -> str:
     return str(body.get("type")) if isinstance(body, dict) else ""
 
 
 def _data(body: Any) -> Json:
-    found = body.get("data") if isinstance(body, dict) else None
-    return found if isinstance(found, dict) else {}
+    return mapping(mapping(body).get("data"))
 
 
 def _inner(body: Any) -> Json:
-    found = _data(body).get("observation")
-    return found if isinstance(found, dict) else {}
+    return mapping(_data(body).get("observation"))
 
 
 def _metadata(body: Any) -> Json:
-    found = _data(body).get("metadata")
-    return found if isinstance(found, dict) else {}
+    return mapping(_data(body).get("metadata"))
+
+
+def _code(body: Any) -> str:
+    return str(_metadata(body).get("code"))
 
 
 def _form_of_observation(what: str, said: Said) -> list[str]:
@@ -332,30 +336,27 @@ _ERRORS = {
 }
 
 
-def _said(request: str, answer: str | None, why: str, seconds: float) -> Said:
-    exchange = Exchange.of(request, answer if answer is not None else why)
+def _said(exchange: Exchange, answer: str | None, why: str, seconds: float) -> Said:
     body = None if answer is None else decoded(answer)
     if not isinstance(body, dict):
         return Said(Kind.BROKEN, answer or why, body, exchange, seconds)
     data = _data(body)
     if _type(body) != "observation":
-        kind = _error_kind(data) if _type(body) == "error" else Kind.OK
+        kind = _error_kind(body) if _type(body) == "error" else Kind.OK
         return Said(kind, str(data.get("message") or answer), body, exchange, seconds)
     return Said(
         _observation_kind(body), _text(data), body, exchange, seconds, data.get("done") is True, 0, data.get("reward")
     )
 
 
-def _error_kind(data: Mapping[str, Any]) -> Kind:
-    about = data.get("metadata")
-    code = about.get("code") if isinstance(about, dict) else None
-    if code in _REFUSED:
+def _error_kind(body: Any) -> Kind:
+    if _code(body) in _REFUSED:
         return Kind.REFUSED
-    return _ERRORS.get(str(data.get("code")), Kind.BROKEN)
+    return _ERRORS.get(str(_data(body).get("code")), Kind.BROKEN)
 
 
 def _observation_kind(body: Any) -> Kind:
-    code = _metadata(body).get("code")
+    code = _code(body)
     if code in _REFUSED:
         return Kind.REFUSED
     if code in _OURS_BROKEN:
@@ -375,5 +376,5 @@ def _text(data: Json) -> str:
         if isinstance(error := inner.get("error"), dict) and error:
             return str(error.get("message") or error)
         if isinstance(result := inner.get("result"), dict):
-            return read_content(result.get("content") or ())[0]
+            return read_content(blocks_of(result))[0]
     return shown_observation(data)

@@ -10,13 +10,16 @@ from dataclasses import dataclass, field
 from time import monotonic
 from typing import Any, NamedTuple, TypeVar
 
-from ...servers.types import Json, Tool
-from .examples import arguments_for, marker
+from ...servers.types import Json, Tool, text_of
+from ...servers.wording import counted
+from .examples import arguments_for, likely_arguments, marker, no_example
 from .findings import Broken, Exchange, NotApplicable
 from .wire import Episode, Graded, Kind, RawTask, RawWire, Said, SeedRefused
 
 T = TypeVar("T")
 MAX_TOOLS = 6
+#: Values of a tool that sessions call with by turns.
+MAX_TAKEN = 4
 #: A tool slower than this is called once, and by no probe that calls often.
 SLOW_S = 1.5
 ROUNDS = 2
@@ -57,6 +60,7 @@ class Survey:
     ending: tuple[str, ...] = ()
     left_out: dict[str, str] = field(default_factory=dict)
     first: list[tuple[str, Said]] = field(default_factory=list)  # every tool's first answer
+    likely: dict[str, list[Json]] = field(default_factory=dict)  # what tools take that refuse made-up values
     shaky: frozenset[str] = frozenset()  # tools that answer equal calls differently
     twice: tuple[Trace, Trace] | None = None
 
@@ -94,6 +98,8 @@ class Patient:
         for given, arguments in self.options.calls:
             if given == name:
                 return dict(arguments)
+        if likely := self.survey.likely.get(name):
+            return likely[salt % len(likely)]
         return arguments_for(self.tool(name), salt, self.nonce)
 
     # ---- episodes
@@ -116,7 +122,7 @@ class Patient:
             said = await episode.call(name, self.arguments(name, salt), f"{key}-{place}" if key else "")
             if key:
                 said = await self._again(episode, name, salt, f"{key}-{place}", said)
-            answers.append((name, said.kind, said.text, said.done))
+            answers.append((name, said.kind, self.wire.place.hide(said.text), said.done))
             evidence.append(said.exchange)
             if said.done or said.kind in (Kind.REFUSED, Kind.BROKEN, Kind.FULL):
                 break
@@ -150,6 +156,8 @@ class Patient:
         shaky = self.survey.shaky
         if trace.without(shaky) != alone.without(shaky):
             raise Broken(f"{why}: {differing(alone, trace)}", *parting(alone, trace))
+        if self.survey.script and not any(answer[1] is Kind.OK for answer in alone.answers):
+            raise NotApplicable("every call is answered by an error: name calls that are not with --call")
         if shaky:
             names = ", ".join(sorted(shaky))
             raise NotApplicable(f"{names} answers equal calls differently (see repeatable): nothing can be compared")
@@ -173,7 +181,14 @@ class Patient:
         episode = await self.wire.seed(self.task)
         survey = self.survey = Survey(tools=tuple(episode.tools))
         for tool in self._chosen():
+            if not self.options.calls and (why := no_example(tool)):
+                survey.left_out[tool.name] = why
+                continue
             said = await episode.call(tool.name, self.arguments(tool.name, 0))
+            if said.kind is Kind.POLICY and not self.options.calls:
+                await episode.close()
+                said = await self._taken(tool) or said
+                episode = await self.wire.seed(self.task)
             survey.first.append((tool.name, said))
             if said.done or said.kind is Kind.REFUSED:
                 survey.ending = (*survey.ending, tool.name)
@@ -190,6 +205,24 @@ class Patient:
         await episode.close()
         survey.script *= ROUNDS
         await self._twice()
+
+    async def _taken(self, tool: Tool) -> Said | None:
+        """The first result of a tool that refuses made-up values; the likely ones that it takes are kept."""
+        episode = await self.wire.seed(self.task)
+        task = [text_of(message.get("content")) for message in episode.prompt]
+        taken: list[Json] = []
+        result = None
+        for arguments in likely_arguments(tool, task):
+            said = await episode.call(tool.name, arguments)
+            if said.kind is Kind.OK:
+                taken.append(arguments)
+                result = result or said
+            if said.done or said.kind not in (Kind.OK, Kind.POLICY) or said.seconds > SLOW_S or len(taken) == MAX_TAKEN:
+                break
+        await episode.close()
+        if taken:
+            self.survey.likely[tool.name] = taken
+        return result
 
     def _chosen(self) -> list[Tool]:
         tools = list({tool.name: tool for tool in self.survey.tools}.values())
@@ -229,7 +262,7 @@ def differing(one: Trace, other: Trace) -> str:
         mine, theirs = one.answers[place], other.answers[place]
         return f"{mine[0]} answered {mine[2]!r:.120} and {theirs[2]!r:.120}"
     if len(one.answers) != len(other.answers):
-        return f"one went on for {len(one.answers)} calls, the other for {len(other.answers)}"
+        return f"one went on for {counted(len(one.answers), 'call')}, the other for {len(other.answers)}"
     return f"the verdicts were {json.dumps(one.verdict, default=str)} and {json.dumps(other.verdict, default=str)}"
 
 

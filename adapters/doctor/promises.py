@@ -70,7 +70,7 @@ _ALL = (
         "Sessions at the same time do not see each other.",
         "A shared state gives one policy the score of another's work.",
         "Up to 64 sessions at once, each called with values of its own: no answer may hold another's value, and each "
-        "must go as it does alone, its reward included.",
+        "must go as it does alone, its reward included. Where every call is an error, nothing can be told.",
         "Keep state by session, not in the module, the class or the app.",
         SESSIONS,
     ),
@@ -282,8 +282,9 @@ _ALL = (
         "latency",
         "Calls are answered in time under load.",
         "A rollout waits for the slowest call of its turn.",
-        "One tool, from all sessions at once (at most 64), five times each: the 95th percentile must stay under "
-        "--max-p95, or ten times the median of one session alone.",
+        "One tool that answers with a result, from all sessions at once (at most 64), five times each: what is a "
+        "result alone must be one then, and the 95th percentile must stay under --max-p95, or ten times the median of "
+        "one session alone. Not on a server with a rate limit.",
         "Do not block the event loop; do not serialize sessions that have nothing to do with each other.",
         "bench",
     ),
@@ -308,7 +309,7 @@ _ALL = (
         "no-tracebacks",
         "No error shows the server's own code.",
         "A policy reads them: paths and sources of the grader.",
-        "Every error that the examination was answered is looked through.",
+        "Every error that the examination was answered is looked through, with what stands beside its text.",
         "Answer a sentence; keep the traceback in the log.",
         "Two kinds of error (README)",
     ),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -98,14 +97,6 @@ def _add_verdict(case: ElementTree.Element, finding: Finding) -> None:
     tag = tags.get(finding.verdict)
     if tag is None:
         return
-    element = ElementTree.SubElement(case, tag, message=_clean(finding.reason))
+    element = ElementTree.SubElement(case, tag, message=finding.reason)
     lines = [line for item in finding.evidence for line in (f"> {item.request}", f"< {item.answer}")]
-    element.text = _clean("\n".join([*lines, f"fix: {finding.promise.fix}"]))
-
-
-#: Characters that XML cannot hold.
-_NOT_XML = re.compile("[^\t\n\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-
-
-def _clean(text: str) -> str:
-    return _NOT_XML.sub("\ufffd", text)
+    element.text = "\n".join([*lines, f"fix: {finding.promise.fix}"])

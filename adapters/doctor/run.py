@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from time import perf_counter
 
 from . import checks_answers, checks_gym, checks_limits, checks_openenv, checks_sessions, checks_tasks
-from .findings import Broken, Exchange, Finding, NotApplicable, Verdict
+from .findings import Broken, Exchange, Finding, NotApplicable, Verdict, legible
 from .patient import Patient
 from .promises import PROMISES, Promise
 from .wire import SeedRefused
@@ -62,10 +62,10 @@ async def examine(at: Patient, watch: Watcher = lambda promise: None) -> list[Fi
     """Every chosen promise, in order. Raises `CannotExamine`."""
     await _first_look(at)
     names = chosen(at)
-    if "half-open" in names:
-        await checks_openenv.watch_half_open(at)
     findings = []
     try:
+        if "half-open" in names:
+            await checks_openenv.watch_half_open(at)
         for name in names:
             promise = PROMISES[name]
             watch(promise)
@@ -79,7 +79,7 @@ async def examine(at: Patient, watch: Watcher = lambda promise: None) -> list[Fi
 async def _stop_watching(at: Patient) -> None:
     if at.watching is not None:
         at.watching.cancel()
-        await asyncio.wait({at.watching})
+        await asyncio.gather(at.watching, return_exceptions=True)
 
 
 def chosen(at: Patient) -> list[str]:
@@ -95,17 +95,21 @@ def chosen(at: Patient) -> list[str]:
 
 async def _first_look(at: Patient) -> None:
     try:
-        async with asyncio.timeout(at.options.seconds):
+        async with asyncio.timeout(at.seconds_left):
             await at.look()
-        _known_calls(at)
     except SeedRefused as refused:
         raise CannotExamine(f"no episode begins: {refused.said.exchange.answer}") from None
     except Broken as broken:
-        raise CannotExamine(f"an episode cannot be begun twice: {broken.reason}") from None
+        answers = [exchange.answer for exchange in broken.evidence]
+        raise CannotExamine(": ".join(["an episode cannot be begun twice", broken.reason, *answers])) from None
     except TimeoutError:
-        raise CannotExamine(f"the first episode did not end within {at.options.seconds:g} s") from None
+        raise CannotExamine(f"the first episode did not end within {at.options.seconds:g} s: --seconds") from None
+    except Exception as error:  # the boundary of the first look
+        logger.debug("the first look broke", exc_info=error)
+        raise CannotExamine(f"the first episode cannot be read: {type(error).__name__}: {error}") from None
     finally:
         await at.wire.close_all()
+    _known_calls(at)
 
 
 def _known_calls(at: Patient) -> None:
@@ -125,7 +129,7 @@ async def _judge(at: Patient, promise: Promise) -> Finding:
         await at.wire.close_all()
     except Exception as error:  # the boundary of a probe: what it leaves behind must be known
         verdict, reason = Verdict.ERROR, f"closing its sessions broke: {type(error).__name__}: {error}"
-    return Finding(promise, verdict, reason, evidence, perf_counter() - started)
+    return Finding(promise, verdict, legible(at.wire.place.hide(reason)), evidence, perf_counter() - started)
 
 
 async def _verdict(at: Patient, promise: Promise) -> tuple[Verdict, str, tuple[Exchange, ...]]:
@@ -142,6 +146,8 @@ async def _verdict(at: Patient, promise: Promise) -> tuple[Verdict, str, tuple[E
         return Verdict.NOT_APPLICABLE, str(reason), ()
     except Broken as broken:
         return Verdict.FAIL, broken.reason, broken.evidence
+    except SeedRefused as refused:
+        return Verdict.FAIL, "a seed was refused where none should be", (refused.said.exchange,)
     except Exception as error:  # the boundary of a probe: a broken one must never look like a kept promise
         if timer.expired():
             return Verdict.NOT_APPLICABLE, f"not done within the {at.options.seconds:g} s: --seconds", ()

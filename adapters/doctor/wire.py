@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from time import perf_counter
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, NoReturn, Self, TypeVar
 
 from yarl import URL
 
@@ -18,12 +17,15 @@ from ..endpoint import EnvironmentInfo
 from ..patience import Undelivered
 from ..pool import Pool, Reply
 from ..session import SessionFailed
-from .findings import Exchange
+from .findings import MAX_ANSWER, Exchange, cut, hidden
 
 #: Seconds for one answer; a server that takes longer is taken for one that does not answer.
 ANSWER_TIMEOUT_S = 20.0
 #: Seconds for giving back all sessions of a probe, which may be past the end of the examination.
 CLOSING_S = 5.0
+#: Bytes of one answer; what is longer counts as none. And characters of all answers that are kept whole.
+MAX_BYTES = 64 * 2**20
+MAX_KEPT = 256 * 2**20
 
 
 class Kind(StrEnum):
@@ -112,6 +114,9 @@ class Episode(ABC):
         """Give it back; None where the wire has no way to."""
 
 
+E = TypeVar("E", bound=Episode)
+
+
 @dataclass
 class Place:
     """Where the server is, and what it said of itself."""
@@ -123,6 +128,10 @@ class Place:
     limits: Mapping[str, Any] = field(default_factory=dict)
     trainer: str = "gymwire"
     has_token: bool = False
+    secrets: Sequence[str] = ()  # what no report may show
+
+    def hide(self, text: str) -> str:
+        return hidden(text, self.secrets)
 
 
 class RawWire(ABC):
@@ -141,6 +150,7 @@ class RawWire(ABC):
     def __init__(self, place: Place) -> None:
         self.place = place
         self.answers: list[Said] = []  # for what is looked for in every answer
+        self._kept = 0
         self._open: list[Episode] = []
 
     async def prepare(self) -> None:
@@ -192,14 +202,27 @@ class RawWire(ABC):
 
     # ---- what was opened and answered
 
+    def exchange(self, request: str, answer: str) -> Exchange:
+        """As it may be shown: never with a secret in it, which a server may have sent back."""
+        return Exchange.of(self.place.hide(request), self.place.hide(answer))
+
     def noted(self, said: Said) -> Said:
         if len(self.answers) < 20_000:
-            self.answers.append(said)
+            self._kept += len(said.text)
+            is_whole = self._kept <= MAX_KEPT
+            self.answers.append(said if is_whole else replace(said, text=cut(said.text, MAX_ANSWER), body=None))
         return said
 
-    def began(self, episode: Episode) -> Episode:
+    def began(self, episode: E) -> E:
+        """To be closed with the others. Before its seed is answered: the answer may never come."""
         self._open.append(episode)
         return episode
+
+    def refused(self, episode: Episode, said: Said) -> NoReturn:
+        """Raises `SeedRefused`. What was refused holds no place; where the answer is lost, it may."""
+        if said.kind is not Kind.BROKEN:
+            self._open.remove(episode)
+        raise SeedRefused(said)
 
     async def close_all(self) -> None:
         """Close what is open, all at once; whatever was closed before stays so. Raises what a close raised.
@@ -222,23 +245,10 @@ class RawWire(ABC):
     # ---- requests
 
     async def post(self, url: URL, body: bytes, headers: Mapping[str, str]) -> tuple[Reply | None, str, float]:
-        """The reply and its seconds, or None and why there is none."""
+        """The reply and its seconds, or None and why there is none: also where a header cannot carry what it gave."""
         started = perf_counter()
         try:
             reply = await self.place.pool.post(url, body, headers, ANSWER_TIMEOUT_S, Stage.CALL)
-        except (Undelivered, SessionFailed) as error:
+        except (Undelivered, SessionFailed, ValueError) as error:
             return None, str(error), perf_counter() - started
         return reply, "", perf_counter() - started
-
-
-def decoded(text: str | bytes) -> Any:
-    """JSON as Python reads it (NaN too), or None."""
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return None
-
-
-def shown(method: str, url: URL, body: bytes | str) -> str:
-    text = body.decode("utf-8", "replace") if isinstance(body, bytes) else body
-    return f"{method} {url.path} {text}"

@@ -12,6 +12,10 @@ from ...servers.types import Json, text_of
 
 #: What servers name an answer that they could not finish.
 BROKEN_OFF = ("error", "abort")
+#: What an error quotes of an answer; whoever shows it strikes keys first, and cuts it then.
+MOST_QUOTED = 10_000
+#: A larger count of tokens is none.
+MOST_TOKENS = 1 << 53
 
 
 class Unreadable(Exception):
@@ -53,12 +57,12 @@ def answer_of(body: bytes) -> Answer:
     try:
         value = json.loads(body)
     except (ValueError, RecursionError):
-        raise Unreadable(f"the answer is no JSON: {body[:80].decode('utf-8', 'replace')!r}") from None
+        raise Unreadable(f"the answer is no JSON: {body[:MOST_QUOTED].decode('utf-8', 'replace')!r}") from None
     choices = value.get("choices") if isinstance(value, Mapping) else None
     choice = choices[0] if isinstance(choices, list) and choices else None
     message = choice.get("message") if isinstance(choice, Mapping) else None
     if not isinstance(choice, Mapping) or not isinstance(message, Mapping):
-        raise Unreadable(f"the answer has no message: {body[:200].decode('utf-8', 'replace')!r}")
+        raise Unreadable(f"the answer has no message: {body[:MOST_QUOTED].decode('utf-8', 'replace')!r}")
     return read_message(message, choice.get("finish_reason"), value.get("usage"))
 
 
@@ -71,7 +75,7 @@ def read_message(message: Mapping[str, Any], finish_reason: Any, usage: Any) -> 
         clean_text(content or refusal),
         clean_text(reasoning),
         _calls(message),
-        finish_reason if isinstance(finish_reason, str) else "",
+        clean_text(finish_reason) if isinstance(finish_reason, str) else "",
         read_usage(usage),
         refusal=bool(refusal and not content),
     )
@@ -113,4 +117,4 @@ def read_usage(usage: Any) -> Usage:
 
 
 def _count(value: Any) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MOST_TOKENS else None

@@ -9,13 +9,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
-from math import fsum
 from pathlib import Path
 
 from ...servers.types import Json
 from ..session import WrongRequest
 from .results import MANIFEST, RESULTS, Folder, Result, read_results
-from .statistics import paired
+from .statistics import mean_of, paired
 
 #: Rows that changed most, as many as are shown.
 MOST_CHANGED = 20
@@ -77,7 +76,9 @@ class _Row:
 
     @property
     def mean(self) -> float:
-        return fsum(self.rewards) / len(self.rewards)
+        mean = mean_of(self.rewards)
+        assert mean is not None
+        return mean
 
 
 def _rows(results: Iterable[Result]) -> dict[int, _Row]:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from ...servers.answers import invalid_arguments
-from ...servers.transcripts import chat_messages
+from ...servers.transcripts import calls_in, chat_messages
 from ...servers.types import Json, Message, Tool, ToolResult, text_of
 from ..calls import (
     UNNAMED,
@@ -176,7 +176,11 @@ def chat_prompt(prompt: Iterable[Message]) -> list[Message]:
 
 def _chat(message: Message) -> Message:
     role = "system" if message["role"] == "developer" else message["role"]  # few templates know developers
-    return {**message, "role": role, "content": _content(message.get("content"))}
+    said = {key: value for key, value in message.items() if key != "tool_calls"}
+    calls = calls_in(message)
+    return {**said, "role": role, "content": _content(message.get("content"))} | (
+        {"tool_calls": calls} if calls else {}
+    )
 
 
 def _content(content: Any) -> Any:

@@ -22,7 +22,9 @@ import aiohttp
 import orjson
 from yarl import URL
 
+from ...servers.failures import one_line
 from ...servers.types import FailureKind, Json, Message, Tool
+from ...servers.wording import counted
 from ..patience import Undelivered
 from ..pool import CONNECT_TIMEOUT_S, Pool, unreachable
 from .answer import Answer, Unreadable, answer_of
@@ -109,6 +111,7 @@ class ChatModel:
         stream: bool = True,
     ) -> None:
         self.name, self.url = name, chat_url(base_url)
+        self._asked = self.url.with_query(base_url.query)  # told nowhere: some endpoints take their key there
         self.sampling, self.patience, self.stream = sampling or Sampling(), patience or Patience(), stream
         #: Requests that were answered, and repeats that were made.
         self.answered = self.repeated = 0
@@ -155,7 +158,8 @@ class ChatModel:
             reason = f"no connection to {self.url.origin()} within {CONNECT_TIMEOUT_S:g} s"
             raise _Trouble(FailureKind.TRANSPORT_UNREACHABLE, reason) from None
         except TimeoutError:
-            raise _Trouble(FailureKind.AGENT_TIMEOUT, f"no whole answer within {limit_s:g} s") from None
+            reason = f"no whole answer from {self.url.origin()} within {limit_s:g} s"
+            raise _Trouble(FailureKind.AGENT_TIMEOUT, reason) from None
         except aiohttp.ClientConnectorError as error:
             met = unreachable(self.url, error)
             raise _Trouble(met.kind, str(met)) from None
@@ -167,7 +171,7 @@ class ChatModel:
         headers = {"Content-Type": "application/json", "Accept": "text/event-stream" if self.stream else "*/*"}
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_TIMEOUT_S)
         async with self._pool.http().post(
-            self.url, data=body, headers=headers, timeout=timeout, allow_redirects=False
+            self._asked, data=body, headers=headers, timeout=timeout, allow_redirects=False
         ) as reply:
             if reply.status != 200:
                 raise self._error(reply.status, await _beginning(reply), reply.headers)
@@ -186,7 +190,7 @@ class ChatModel:
             await _drained(chunks)
             return answer
         except Broken as error:
-            raise _Trouble(FailureKind.TRANSPORT_PEER_DROP, self._redacted(str(error))) from None
+            raise _Trouble(FailureKind.TRANSPORT_PEER_DROP, self._shown(str(error))) from None
 
     def _whole(self, body: bytes) -> Answer:
         try:
@@ -194,28 +198,30 @@ class ChatModel:
         except Unreadable as error:
             if (said := error_in(body)) is not None:
                 raise self._error(_status_of(said), encoded({"error": said}), {}) from None
-            raise _Trouble(FailureKind.AGENT_REQUEST_FAILED, self._redacted(str(error))) from None
+            raise _Trouble(FailureKind.AGENT_REQUEST_FAILED, self._shown(str(error))) from None
 
     # ---- errors
 
     def _error(self, status: int, body: bytes, headers: Mapping[str, str]) -> Exception:
         """What an answer that is no 200 means."""
-        code, text = said_in(body)
-        said = self._redacted(f"HTTP {status}{f' {code}' if code else ''}: {text}")
+        code, text = map(self._shown, said_in(body))
+        said = f"HTTP {status}{f' {code}' if code else ''}: {text}"
         if 300 <= status < 400:
-            place = self._redacted(headers.get("Location", "elsewhere"))
+            place = self._shown(headers.get("Location", "elsewhere"))
             return ModelRefused(f"{self.url} redirects to {place}; give that place with --base-url.")
         if status in (400, 413, 422) and (code == "context_length_exceeded" or status == 413 or _OVERFLOW.search(text)):
             return ContextFull(said)
         if code == "insufficient_quota" or status in _FATAL:
             return ModelRefused(f"the endpoint {self.url} refuses: {said}{_hint(status, self._key)}")
+        said = f"{self.url.origin()} answers {said}"
         if status in _REPEATED or status >= 500:
             kind = FailureKind.PROVIDER_QUOTA_EXHAUSTED if status == 429 else FailureKind.AGENT_REQUEST_FAILED
             return _Trouble(kind, said, retry_after_s(headers))
         return ModelFailed(FailureKind.AGENT_REQUEST_FAILED, said, rejected=True)
 
-    def _redacted(self, text: str) -> str:
-        return text.replace(self._key, "[key]") if self._key else text
+    def _shown(self, text: str) -> str:
+        """As much as is told, without the key; it is struck first, so that a cut leaves no part of it."""
+        return one_line(text.replace(self._key, "[key]") if self._key else text, SAID_CHARACTERS)
 
     # ---- life
 
@@ -251,17 +257,18 @@ async def _beginning(reply: aiohttp.ClientResponse) -> bytes:
 
 
 async def _drained(chunks: AsyncIterator[bytes]) -> None:
-    """Read what follows the answer, so that its connection can be used again; a server may also keep it open."""
+    """Read what follows the answer, so that its connection can be used again. A server may also keep it open, break it
+    or say no end of things: the answer is whole."""
     try:
         async with asyncio.timeout(DRAIN_S):
             async for _ in chunks:
                 pass
-    except TimeoutError:
+    except (TimeoutError, aiohttp.ClientError, ConnectionError, ModelFailed):
         return
 
 
 def chat_url(base_url: URL) -> URL:
-    """Where chat completions are asked for; the base may be given with or without that path."""
+    """Where chat completions are asked for, without a query; the base may be given with or without that path."""
     path = base_url.path.rstrip("/")
     return base_url.with_path(path if path.endswith("/chat/completions") else f"{path}/chat/completions")
 
@@ -279,12 +286,12 @@ def said_in(body: bytes) -> tuple[str, str]:
     try:
         value = json.loads(text)
     except (ValueError, RecursionError):
-        return "", " ".join(text.split())[:SAID_CHARACTERS] or "(no text)"
+        return "", " ".join(text.split()) or "(no text)"
     inner = value.get("error", value) if isinstance(value, Mapping) else value
     if not isinstance(inner, Mapping):
-        return "", str(inner)[:SAID_CHARACTERS]
+        return "", str(inner)
     message = inner.get("message") or inner.get("detail") or inner
-    return _word(inner.get("code")) or _word(inner.get("type")), " ".join(str(message).split())[:SAID_CHARACTERS]
+    return _word(inner.get("code")) or _word(inner.get("type")), " ".join(str(message).split())
 
 
 def error_in(body: bytes) -> Any:
@@ -297,7 +304,7 @@ def error_in(body: bytes) -> Any:
 
 
 def _word(value: Any) -> str:
-    return value[:80] if isinstance(value, str) and not value.isdigit() else ""
+    return value if isinstance(value, str) and not value.isdigit() else ""
 
 
 def _status_of(error: Any) -> int:
@@ -324,7 +331,7 @@ def retry_after_s(headers: Mapping[str, str]) -> float | None:
 
 
 def _after(trouble: _Trouble, repeats: int) -> str:
-    return f"{trouble.reason} (after {repeats} repeat{'' if repeats == 1 else 's'})"
+    return f"{trouble.reason} (after {counted(repeats, 'repeat')})"
 
 
 def _hint(status: int, key: str | None) -> str:

@@ -56,9 +56,9 @@ class Plan:
     def __len__(self) -> int:
         return len(self.sources) * self.repeats
 
-    def digest(self) -> str:
-        """Names the tasks, wherever they came from."""
-        return sha256(json.dumps([source.name for source in self.sources]).encode()).hexdigest()[:16]
+    def digest(self, count: int | None = None) -> str:
+        """Names the tasks, or the first `count` of them, wherever they came from."""
+        return sha256(json.dumps([source.name for source in self.sources[:count]]).encode()).hexdigest()[:16]
 
     def _group(self, source: Source) -> str | None:
         if self.column is None or source.row is None:

@@ -8,7 +8,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from typing import Any
 
+from ...servers.transcripts import calls_in
 from ...servers.types import Json, text_of
+from ...servers.wording import counted
 from .. import charts, markup
 from ..page import page
 from .results import MANIFEST, Folder, lines_of
@@ -26,7 +28,7 @@ def write_report(folder: Folder, summary: Mapping[str, Any]) -> None:
     title = f"gymwire eval: {escape(str(summary['model']))} on {escape(str(settings.get('environment', '')))}"
     parts = figures(summary)
     body = [f"<header><h1>{title}</h1></header><main>", markup.facts(dict(_pairs(parts[0][1])))]
-    body += [_part(name, rows) for name, rows in parts[1:]]
+    body += [_part(name, rows, _drawn(summary["groups"]) if name == "groups" else "") for name, rows in parts[1:]]
     rewards, episodes = _told(lines_of(folder.results), summary["solved_from"])
     body.append(markup.section("rewards", "Rewards", rewards))
     if "comparison" in summary:
@@ -43,8 +45,13 @@ def _pairs(rows: Sequence[Sequence[str]]) -> list[tuple[str, str]]:
     return [(row[0], row[1]) for row in rows]
 
 
-def _part(name: str, rows: Sequence[Sequence[str]]) -> str:
-    return markup.section(name, name.capitalize(), markup.table(rows[0], rows[1:]))
+def _part(name: str, rows: Sequence[Sequence[str]], drawn: str = "") -> str:
+    return markup.section(name, name.capitalize(), drawn + markup.table(rows[0], rows[1:]))
+
+
+def _drawn(groups: Mapping[str, Any]) -> str:
+    means = [charts.Group(name, part["mean"], part["standard_error"]) for name, part in groups.items()]
+    return charts.means("Rewards of the groups", means, "reward")
 
 
 def _told(lines: Iterable[Json], solved: float) -> tuple[str, str]:
@@ -60,7 +67,9 @@ def _told(lines: Iterable[Json], solved: float) -> tuple[str, str]:
         counts[kind] += 1
     kinds = {kind: name for kind, name in KINDS.items() if counts[kind]}
     drawn = charts.histogram("Rewards", rewards, "reward") or markup.nothing("Every episode is masked.")
-    return drawn, markup.sample(f"A sample of {len(shown)} episodes; all are in results.jsonl.", kinds, shown)
+    return drawn, markup.sample(
+        f"A sample of {counted(len(shown), 'episode')}; all are in results.jsonl.", kinds, shown
+    )
 
 
 def _kind(line: Json, solved: float) -> str:
@@ -86,10 +95,10 @@ def _episode(line: Json, kind: str) -> str:
 
 def _message(message: Mapping[str, Any]) -> str:
     role = escape(str(message.get("role") or message.get("type") or ""))
-    calls = [call["function"] for call in message.get("tool_calls") or ()]
+    calls = [call["function"] for call in calls_in(message)]
     thought = message.get("reasoning_content")
     texts = [f"[thinking] {thought}" if thought else "", text_of(message.get("content"))]
-    texts += [f"{call['name']}({call['arguments']})" for call in calls]
+    texts += [f"{call.get('name')}({call.get('arguments')})" for call in calls]
     text = "\n".join(filter(None, texts))
     more = f" … ({len(text) - SHOWN} more characters)" if len(text) > SHOWN else ""
     return f'<p class="role {role}">{role}</p><pre>{escape(text[:SHOWN] + more) or "(nothing)"}</pre>'

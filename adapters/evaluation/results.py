@@ -12,6 +12,7 @@ import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from math import isfinite
+from os.path import samestat
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -76,7 +77,7 @@ def read_results(path: Path) -> dict[Key, Result]:
         for number, line in numbered(path):
             try:
                 result = Result.of(dict(line))
-            except (LookupError, TypeError, ValueError):
+            except (LookupError, TypeError, ValueError, OverflowError):
                 raise WrongRequest(f"{path}:{number} is no line of an evaluation's results") from None
             found[result.key] = result
     except OSError as error:
@@ -106,6 +107,8 @@ class Folder:
             self.path.mkdir(parents=True, exist_ok=True)
             self._file = self.results.open("ab")
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if not samestat(os.fstat(self._file.fileno()), self.results.stat()):
+                raise BlockingIOError("the file was replaced by who held it")
         except BlockingIOError:
             self.close()
             raise WrongRequest(f"another evaluation writes into {self.path} now; give this one another --out") from None
@@ -115,11 +118,14 @@ class Folder:
     def manifest(self) -> Json | None:
         """What began here before. Raises `WrongRequest`."""
         try:
-            return json.loads((self.path / MANIFEST).read_text(encoding="utf-8"))
+            found = json.loads((self.path / MANIFEST).read_text(encoding="utf-8"))
         except FileNotFoundError:
             return None
         except (OSError, ValueError) as error:
-            raise WrongRequest(f"{self.path / MANIFEST} cannot be read: {error}; give another --out") from None
+            raise WrongRequest(f"{self.path / MANIFEST} cannot be read: {error}; give another folder") from None
+        if not isinstance(found, dict) or not isinstance(found.get("settings"), dict):
+            raise WrongRequest(f"{self.path / MANIFEST} names no settings of a run; give another folder")
+        return found
 
     def keep(self, drop_failed: bool) -> dict[Key, Result]:
         """The results that stand; unfinished lines and, if asked, failed episodes go. Raises `StorageFull`."""

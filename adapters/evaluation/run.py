@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import platform
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -18,13 +19,13 @@ import orjson
 from ...servers.types import Json
 from ..endpoint import EnvironmentInfo
 from ..session import WrongRequest
-from .episode import Played, Seat, play
+from .episode import MODEL_STAGE, Played, Seat, play
 from .model import ModelRefused
 from .plan import Job, Plan
 from .results import MANIFEST, Folder, Key, Result
 from .summary import summary_of
 
-#: Episodes that end before the model ever answered: after so many, the run stops instead of masking every one.
+#: Requests that are refused before the model ever answered: after so many, the run stops instead of masking every one.
 FUSE = 3
 #: Settings that may grow when a run goes on.
 GROWING = ("rows", "repeats")
@@ -56,7 +57,7 @@ class Run:
     done: dict[Key, Result] = field(default_factory=dict)
     started: float = field(default_factory=perf_counter)
     before_s: float = 0.0
-    _hopeless: list[str] = field(default_factory=list)
+    _refused: Counter[str] = field(default_factory=Counter)
 
     async def play(self) -> None:
         """Play to the end. Raises `Stopped`; `StorageFull` where a result cannot be kept."""
@@ -82,13 +83,20 @@ class Run:
             self._keep(played)
 
     def _check_hope(self, played: Played) -> None:
-        """Stop where requests are refused one after the other and none was ever answered: a setting is wrong."""
+        """Stop where a setting must be wrong: the endpoint never answered and refuses one request after the other, or
+        not one row can begin. A row that cannot says nothing of the next one, but a seed does."""
         failure = played.failure
-        if failure is None or not failure["refused"] or self.seat.model.answered:
+        if failure is None or not failure["refused"] or self._has_hope():
             return
-        self._hopeless.append(failure["reason"])
-        if len(self._hopeless) >= min(FUSE, len(self.plan)):
+        stage = failure["stage"]
+        self._refused[stage] += 1
+        few = stage == MODEL_STAGE or self.plan.seeded
+        if self._refused[stage] >= (min(FUSE, len(self.plan)) if few else len(self.plan.sources)):
             raise Stopped(f"nothing can be played: {failure['reason']}")
+
+    def _has_hope(self) -> bool:
+        """Whether the model ever answered, before the run was stopped and went on included."""
+        return bool(self.seat.model.answered) or any(result.turns for result in self.done.values())
 
     def _keep(self, played: Played) -> None:
         line = played.line(messages=self.folder is not None and self.seat.keep_messages)
@@ -169,7 +177,7 @@ def begin(folder: Folder, run: Run, settings: Json, url: str, *, retry_failed: b
             raise WrongRequest(f"{folder.path} holds results without a manifest; give another --out")
         folder.write_json(MANIFEST, {"state": State.RUNNING, "settings": settings, "started": now, "resumed": []})
         return 0
-    _check_same(folder, before.get("settings") or {}, settings)
+    _check_same(folder, before["settings"], settings, run.plan)
     run.done = folder.keep(drop_failed=retry_failed)
     run.before_s = float(before.get("wall_s") or 0.0)
     resumed = [*(before.get("resumed") or ()), now]
@@ -178,11 +186,13 @@ def begin(folder: Folder, run: Run, settings: Json, url: str, *, retry_failed: b
     return len(run.results())
 
 
-def _check_same(folder: Folder, before: Json, now: Json) -> None:
-    grown = any(_grows(before.get(name), now[name]) for name in GROWING)
+def _check_same(folder: Folder, before: Json, now: Json, plan: Plan) -> None:
+    """More rows may come behind those of before, which `row_names` names."""
     for name in now:
         was = before.get(name)
-        if was == now[name] or (name in GROWING and _grows(was, now[name])) or (name == "row_names" and grown):
+        if was == now[name] or (name in GROWING and _grows(was, now[name])):
+            continue
+        if name == "row_names" and was == plan.digest(before["rows"]):
             continue
         raise WrongRequest(
             f"the run in {folder.path} was made with {name} {was!r}, and this one has {now[name]!r}; "

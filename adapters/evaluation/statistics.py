@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import comb, fsum, sqrt
+from math import comb, frexp, fsum, ldexp, sqrt
 
 #: A normal interval of 95 %.
 Z = 1.959963984540054
@@ -23,6 +23,17 @@ class Mean:
     clusters: int
 
 
+def mean_of(values: Sequence[float]) -> float | None:
+    """None where there are no values."""
+    power = _power(values)
+    return ldexp(fsum(ldexp(value, -power) for value in values) / len(values), power) if values else None
+
+
+def _power(values: Sequence[float]) -> int:
+    """Of the power of two below which all of them are: divided by it, which is exact, no sum or square is too large."""
+    return frexp(max(map(abs, values), default=0.0))[1]
+
+
 def clustered_mean(rewards: Sequence[Sequence[float]]) -> Mean:
     """The mean of all values, and its standard error clustered by row.
 
@@ -30,15 +41,13 @@ def clustered_mean(rewards: Sequence[Sequence[float]]) -> Mean:
     of Miller, "Adding Error Bars to Evals" (arXiv:2411.00640), times G/(G-1) for G rows. With one value a row that is
     the usual standard deviation (n - 1) over the root of n.
     """
-    filled = [row for row in rewards if row]
-    count, clusters = sum(map(len, filled)), len(filled)
-    if not count:
-        return Mean(None, None, 0, 0)
-    mean = fsum(value for row in filled for value in row) / count
-    if clusters < 2:
+    values = [value for row in rewards for value in row]
+    count, clusters, power = len(values), sum(map(bool, rewards)), _power(values)
+    mean = mean_of(values)
+    if mean is None or clusters < 2:
         return Mean(mean, None, count, clusters)
-    squares = fsum(fsum(value - mean for value in row) ** 2 for row in filled)
-    return Mean(mean, sqrt(squares * clusters / (clusters - 1)) / count, count, clusters)
+    squares = fsum(fsum(ldexp(value, -power) - ldexp(mean, -power) for value in row) ** 2 for row in rewards if row)
+    return Mean(mean, ldexp(sqrt(squares * clusters / (clusters - 1)) / count, power), count, clusters)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +109,7 @@ def paired(first: Mapping[int, float], second: Mapping[int, float]) -> Paired:
     assert mean is not None
     wins, losses = sum(one > 0 for one in differences), sum(one < 0 for one in differences)
     low, high = (None, None) if error is None else (mean - Z * error, mean + Z * error)
-    before, after = (fsum(run[row] for row in shared) / len(shared) for run in (first, second))
+    before, after = (mean_of([run[row] for row in shared]) for run in (first, second))
     ties = len(shared) - wins - losses
     return Paired(len(shared), before, after, mean, error, low, high, wins, losses, ties, sign_test(wins, losses))
 

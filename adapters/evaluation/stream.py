@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+from codecs import BOM_UTF8
 from collections.abc import AsyncIterator, Iterator, Mapping
 from typing import Any
 
 from ...servers.types import Json, text_of
-from .answer import Answer, Unreadable, read_message
+from .answer import MOST_QUOTED, Answer, Unreadable, read_message
 
 DONE = "[DONE]"
 _TEXTS = ("content", "refusal", "reasoning_content", "reasoning")
@@ -37,6 +38,7 @@ async def data_lines(chunks: AsyncIterator[bytes]) -> AsyncIterator[str]:
 
 
 def _data(line: bytes) -> str:
+    line = line.removeprefix(BOM_UTF8)  # a stream may begin with it
     return line[5:].strip().decode("utf-8", "replace") if line.startswith(b"data:") else ""
 
 
@@ -45,7 +47,8 @@ class Assembly:
 
     def __init__(self) -> None:
         self._texts: dict[str, list[str]] = {name: [] for name in _TEXTS}
-        self._calls: dict[Any, _Call] = {}
+        self._calls: list[_Call] = []
+        self._at: dict[Any, _Call] = {}  # the last call of each place
         self._last: Any = None  # where a piece without an index belongs
         self._finish_reason: Any = None
         self._usage: Any = None
@@ -55,9 +58,9 @@ class Assembly:
         try:
             event = json.loads(data)
         except (ValueError, RecursionError):
-            raise Broken(f"an event of the stream is no JSON: {data[:80]!r}") from None
+            raise Broken(f"an event of the stream is no JSON: {data[:MOST_QUOTED]!r}") from None
         if not isinstance(event, Mapping):
-            raise Broken(f"an event of the stream is no object: {data[:80]!r}")
+            raise Broken(f"an event of the stream is no object: {data[:MOST_QUOTED]!r}")
         if event.get("error"):
             return event["error"]
         if event.get("usage"):
@@ -71,27 +74,38 @@ class Assembly:
         self._finish_reason = choice.get("finish_reason") or self._finish_reason
         delta = choice.get("delta")
         if not isinstance(delta, Mapping):
+            if "message" in choice:
+                raise Broken("an event of the stream holds a message in place of a delta; --no-stream may do")
             return
+        if not isinstance(delta.get("content"), str | list | None):
+            raise Broken("the content of an event is neither text nor a list of parts")
         for name, texts in self._texts.items():
             texts.append(text_of(delta.get(name)))
         for piece in _listed(delta, "tool_calls"):
             self._call_at(piece).add(piece)
 
     def _call_at(self, piece: Mapping[str, Any]) -> _Call:
-        """The call that a piece belongs to: by index, else by a new id, else the last one."""
+        """The call that a piece belongs to: by index, else by a new id, else the last one.
+
+        Some endpoints give every call of a turn the same index: a name under another id begins a call there.
+        """
         place = piece.get("index")
         if not isinstance(place, int):
             place = piece.get("id") or self._last
             place = place if isinstance(place, str | int) else "first"
         self._last = place
-        return self._calls.setdefault(place, _Call())
+        call = self._at.get(place)
+        if call is None or call.ends_before(piece):
+            call = self._at[place] = _Call()
+            self._calls.append(call)
+        return call
 
     def answer(self) -> Answer:
         """The whole turn. Raises `Broken` where its end never came."""
         if self._finish_reason is None:
             raise Broken("the stream ended before the answer did")
         message: Json = {name: "".join(texts) for name, texts in self._texts.items()}
-        message["tool_calls"] = [call.whole() for call in self._calls.values()]
+        message["tool_calls"] = [call.whole() for call in self._calls]
         try:
             return read_message(message, self._finish_reason, self._usage)
         except Unreadable as error:
@@ -106,6 +120,11 @@ def _listed(holder: Mapping[str, Any], name: str) -> Iterator[Mapping[str, Any]]
     return (item for item in items if isinstance(item, Mapping))
 
 
+def _function(piece: Mapping[str, Any]) -> Mapping[str, Any]:
+    function = piece.get("function")
+    return function if isinstance(function, Mapping) else {}
+
+
 class _Call:
     """The pieces of one call."""
 
@@ -113,9 +132,13 @@ class _Call:
         self.id = self.name = ""
         self._arguments: list[str] = []
 
+    def ends_before(self, piece: Mapping[str, Any]) -> bool:
+        """Whether a piece names a function under another id. An id alone says nothing: some are new in every piece."""
+        named, call_id = _function(piece).get("name"), piece.get("id")
+        return bool(self.name and self.id and named and isinstance(call_id, str) and call_id not in ("", self.id))
+
     def add(self, piece: Mapping[str, Any]) -> None:
-        function = piece.get("function")
-        function = function if isinstance(function, Mapping) else {}
+        function = _function(piece)
         if isinstance(call_id := piece.get("id"), str):
             self.id = self.id or call_id
         if isinstance(name := function.get("name"), str) and name != self.name:

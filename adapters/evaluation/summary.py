@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
-from math import fsum
+from math import isfinite, nan
 from typing import Any
 
+from ...servers.failures import one_line
 from ...servers.types import Ending, Json
 from .results import Result
-from .statistics import Mean, clustered_mean, passed, steps_of
+from .statistics import Mean, clustered_mean, mean_of, passed, steps_of
 
 TOKENS = ("prompt", "completion", "reasoning")
 
@@ -30,9 +31,10 @@ def summary_of(results: Iterable[Result], *, planned: int, repeats: int, solved:
         "endings": {ending.value: sum(result.ending == ending for result in played) for ending in Ending},
         "cut_by": dict(Counter(result.cut_by for result in scored if result.cut_by)),
         "masked_by": dict(Counter(_kind(result) for result in failed).most_common()),
+        "masked_because": _reasons(failed),
         "masked_share": len(failed) / len(played) if played else 0.0,
-        "turns": _plain_mean([result.turns for result in scored]),
-        "calls": _plain_mean([result.calls for result in scored]),
+        "turns": mean_of([result.turns for result in scored]),
+        "calls": mean_of([result.calls for result in scored]),
         "tool_errors": sum(result.tool_errors for result in scored),
         "refused": sum(result.refused for result in scored),
         "calls_as_text": sum(result.calls_as_text for result in scored),
@@ -63,7 +65,7 @@ def _mean(found: Mean) -> Json:
 def _components(scored: Sequence[Result]) -> dict[str, float]:
     """The mean of each part of the reward; an episode without it counts as 0."""
     names = {name: None for result in scored for name in result.components}
-    return {name: fsum(result.components.get(name, 0.0) for result in scored) / len(scored) for name in names}
+    return {name: mean_of([result.components.get(name, 0.0) for result in scored]) or 0.0 for name in names}
 
 
 def _kind(result: Result) -> str:
@@ -71,8 +73,13 @@ def _kind(result: Result) -> str:
     return f"{failure.get('kind', 'unknown')} at {failure.get('stage', 'unknown')}"
 
 
-def _plain_mean(values: Sequence[float]) -> float | None:
-    return fsum(values) / len(values) if values else None
+def _reasons(failed: Sequence[Result]) -> dict[str, str]:
+    """Of each kind the reason that was given most."""
+    reasons: dict[str, Counter[str]] = {}
+    for result in failed:
+        said = str((result.failure or {}).get("reason", ""))
+        reasons.setdefault(_kind(result), Counter())[one_line(said)] += 1
+    return {kind: counts.most_common(1)[0][0] for kind, counts in reasons.items()}
 
 
 def _tokens(played: Sequence[Result]) -> dict[str, Any]:
@@ -87,8 +94,8 @@ def _tokens(played: Sequence[Result]) -> dict[str, Any]:
 
 def _seconds(played: Sequence[Result], wall_s: float) -> Json:
     return {
-        "episode_mean": _plain_mean([result.seconds for result in played]),
-        "model_mean": _plain_mean([result.model_s for result in played]),
+        "episode_mean": mean_of([result.seconds for result in played]),
+        "model_mean": mean_of([result.model_s for result in played]),
         "wall": round(wall_s, 3),
     }
 
@@ -99,7 +106,17 @@ def _groups(played: Sequence[Result]) -> dict[str, Json]:
     for result in played:
         if result.group is not None:
             groups.setdefault(result.group, []).append(result)
-    return {name: _mean(clustered_mean(by_row(part))) | _masked(part) for name, part in sorted(groups.items())}
+    ordered = sorted(groups.items(), key=lambda item: _place(item[0]))
+    return {name: _mean(clustered_mean(by_row(part))) | _masked(part) for name, part in ordered}
+
+
+def _place(name: str) -> tuple[bool, float, str]:
+    """Numbers by their size, before all that are none."""
+    try:
+        number = float(name)
+    except ValueError:
+        number = nan
+    return (False, number, name) if isfinite(number) else (True, 0.0, name)
 
 
 def _masked(part: Sequence[Result]) -> Json:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ...servers.wording import counted
+
 Cells = Sequence[Sequence[str]]
 
 
@@ -15,8 +17,9 @@ def figures(summary: Mapping[str, Any]) -> list[tuple[str, Cells]]:
         rows = [[name, f"{value:.4f}"] for name, value in summary["components"].items()]
         parts.append(("components", [["component", "mean"], *rows]))
     if summary["masked_by"]:
-        rows = [[kind, str(count)] for kind, count in summary["masked_by"].items()]
-        parts.append(("masked", [["masked by", "episodes"], *rows]))
+        because = summary["masked_because"]
+        rows = [[kind, str(count), because[kind]] for kind, count in summary["masked_by"].items()]
+        parts.append(("masked", [["masked by", "episodes", "for example"], *rows]))
     if summary["groups"]:
         heads = ["group", "reward", "rows", "episodes", "masked"]
         rows = [
@@ -30,9 +33,10 @@ def figures(summary: Mapping[str, Any]) -> list[tuple[str, Cells]]:
 def main_figures(summary: Mapping[str, Any]) -> list[list[str]]:
     episodes, endings, tokens, seconds = (summary[name] for name in ("episodes", "endings", "tokens", "seconds"))
     reward = summary["reward"]
-    rows = [["reward", f"{with_error(reward)}  ({reward['rows']} rows, {reward['episodes']} episodes)"]]
+    of_what = f"{counted(reward['rows'], 'row')}, {counted(reward['episodes'], 'episode')}"
+    rows = [["reward", f"{with_error(reward)}  ({of_what})"]]
     for found in summary["pass"]:
-        of = "" if found["rows"] == reward["rows"] else f"  ({found['rows']} rows)"
+        of = "" if found["rows"] == reward["rows"] else f"  ({counted(found['rows'], 'row')})"
         rows.append([f"pass@{found['k']}", f"{number(found['at'], 3)}{of}"])
         if found["k"] > 1:
             rows.append([f"pass^{found['k']}", f"{number(found['all'], 3)}{of}"])
@@ -42,13 +46,13 @@ def main_figures(summary: Mapping[str, Any]) -> list[list[str]]:
         ["cut", share(endings["cut"], episodes["played"]) + (f": {cut}" if cut else "")],
         ["masked", share(endings["failed"], episodes["played"])],
         ["turns", number(summary["turns"], 2)],
-        ["calls", f"{number(summary['calls'], 2)}  ({summary['tool_errors']} errors in all)"],
+        ["calls", f"{number(summary['calls'], 2)}  ({counted(summary['tool_errors'], 'error')} in all)"],
         ["tokens", _tokens(tokens)],
         ["seconds", f"{number(seconds['episode_mean'], 2)} an episode, of which {number(seconds['model_mean'], 2)} "
          f"waiting for the model; {seconds['wall']:.1f} in all"],
     ]  # fmt: skip
     if summary["refused"]:
-        rows.append(["refused", f"{summary['refused']} answers"])
+        rows.append(["refused", f"{counted(summary['refused'], 'answer')}"])
     if episodes["played"] < episodes["planned"]:
         rows.insert(0, ["played", f"{episodes['played']} of {episodes['planned']} episodes"])
     return rows
@@ -59,7 +63,7 @@ def _tokens(tokens: Mapping[str, Any]) -> str:
         return "not told by the endpoint"
     said = f"{tokens['prompt'] or 0:,} in, {tokens['completion']:,} out"
     said += f" ({tokens['reasoning']:,} of them reasoning)" if tokens["reasoning"] else ""
-    return said + (f"; not told for {tokens['untold']} episodes" if tokens["untold"] else "")
+    return said + (f"; not told for {counted(tokens['untold'], 'episode')}" if tokens["untold"] else "")
 
 
 def compared(comparison: Mapping[str, Any]) -> list[tuple[str, Cells]]:

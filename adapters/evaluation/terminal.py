@@ -11,6 +11,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from rich.text import Text
 
+from ...servers.failures import one_line
 from .results import Result
 from .tables import Cells, compared, figures
 
@@ -82,8 +83,8 @@ def print_cells(console: Console, title: str, rows: Cells) -> None:
     body = rows
     if title:
         for head in rows[0]:
-            table.add_column(Text(head, style="bold"))
+            table.add_column(Text(one_line(head), style="bold"))
         body = rows[1:]
     for row in body:
-        table.add_row(*map(Text, row))
+        table.add_row(*(Text(one_line(cell)) for cell in row))  # rows, models and servers may name things anyhow
     console.print(table)

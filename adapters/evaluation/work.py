@@ -27,7 +27,10 @@ INTERRUPTED, INTERRUPTED_EXIT = "interrupted", 130
 
 @dataclass
 class Work:
-    """One call of the command, inside its event loop. `scored`: a stranger's MCP server has who scores an episode."""
+    """One call of the command, inside its event loop. `scored`: a stranger's MCP server has who scores an episode.
+
+    The folder is left open, so that its last words are this call's, too.
+    """
 
     target: str
     served: Served | None
@@ -47,12 +50,9 @@ class Work:
             if self.folder is None:
                 return run, await self._play(run)
             self.folder.open()
-            try:
-                self._begin(self.folder, run, connection)
-                with _said_in(self.folder, run):
-                    return run, await self._play(run)
-            finally:
-                self.folder.close()
+            self._begin(self.folder, run, connection)
+            with _said_in(self.folder, run):
+                return run, await self._play(run)
 
     def _plan(self, connection: Connection) -> Plan:
         info = connection.info

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +20,9 @@ from ...servers.answers import Code
 from ...servers.rows import read_rows
 from ...servers.types import PARAMS_KEY, PLACE_KEY, Json, RowError, Stage
 from ..endpoint import EnvironmentInfo
-from ..patience import Busy, until_admitted
+from ..patience import Busy, delivered, until_admitted
 from ..pool import Pool, Reply, retry_after_s
-from ..resolve import read_url, resolve
+from ..resolve import ASK_TIMEOUT_S, read_url, resolve
 from ..session import WrongRequest
 
 SEED_PATIENCE_S = 120.0
@@ -51,7 +51,7 @@ class Facts:
     limits: Mapping[str, Any]
     rows: Sequence[Json]
     rows_from: str  # where they are from, for the README
-    has_token: bool
+    has_token: bool  # the server asks for one
 
     @property
     def name(self) -> str:
@@ -89,7 +89,8 @@ async def facts_of(target: str, env: str | None, token: str | None, wanted: Want
     if found is None:
         raise WrongRequest(f"{url} is no gymwire server; `gymwire bridge {url} --from ...` makes one of it.")
     root = found.url.with_user(None).with_path(found.url.path.removesuffix(found.info.wires[found.wire]) or "/")
-    made = Facts(root, found.info, found.limits, (), "", token is not None)
+    has_token = token is not None and await _asks_for_token(root)
+    made = Facts(root, found.info, found.limits, (), "", has_token)
     if wanted is None:
         return made
     if wanted.file is not None:
@@ -97,7 +98,16 @@ async def facts_of(target: str, env: str | None, token: str | None, wanted: Want
     else:
         split = _split(wanted.split, found.info)
         rows, source = await _of_split(made, split, wanted.limit, token), f"split {split} of the server"
-    return Facts(root, found.info, found.limits, rows, source, token is not None)
+    return replace(made, rows=rows, rows_from=source)
+
+
+async def _asks_for_token(root: URL) -> bool:
+    """One that is given may be none that is asked for: GYMWIRE_TOKEN is meant for any server."""
+    async with Pool(ours=True) as pool:
+        reply = await delivered(
+            lambda: pool.get(root / "environments", timeout_s=ASK_TIMEOUT_S), Stage.SEED, repeatable=True
+        )
+        return reply.headers.get("X-Gymwire-Code") == Code.UNAUTHORIZED
 
 
 def _of_file(file: Path, limit: int | None, info: EnvironmentInfo) -> list[Json]:
@@ -123,25 +133,38 @@ def _split(split: str | None, info: EnvironmentInfo) -> str:
 
 async def _of_split(facts: Facts, split: str, limit: int | None, token: str | None) -> list[Json]:
     count = facts.info.splits[split] if limit is None else min(limit, facts.info.splits[split])
-    at_once = asyncio.Semaphore(max(1, min(MAX_SEEDS_AT_ONCE, facts.capacity // 4)))
+    at_once = max(1, min(MAX_SEEDS_AT_ONCE, facts.capacity // 4))
     gym = URL(facts.url("nemo-gym"))
+    left, seen = (index for index in range(count)), dict[int, Json]()
 
-    async def seen(pool: Pool, index: int) -> Json:
-        async with at_once:
-            place = {"split": split, "index": index}
-            return {PARAMS_KEY: await _params(pool, gym, place, facts.request_timeout_s), PLACE_KEY: place}
+    async def look(pool: Pool) -> None:
+        try:
+            for index in left:
+                place = {"split": split, "index": index}
+                seen[index] = {PARAMS_KEY: await _params(pool, gym, place, facts.request_timeout_s), PLACE_KEY: place}
+        finally:
+            left.close()  # one that fails is enough; the others end with the row they are at, and leave no session
 
     async with Pool(ours=True, token=token) as pool:
-        return list(await asyncio.gather(*(seen(pool, index) for index in range(count))))
+        ended = await asyncio.gather(*(look(pool) for _ in range(at_once)), return_exceptions=True)
+    for failure in filter(None, ended):
+        raise failure
+    return [seen[index] for index in range(count)]
 
 
 async def _params(pool: Pool, gym: URL, place: Json, timeout_s: float) -> Json:
     """What the policy sees of the row at a place, tools and prompt: as a seed answers it."""
     key = f"export-{secrets.token_hex(8)}"
 
+    async def asked(route: str, body: bytes, headers: Mapping[str, str], limit_s: float) -> Reply:
+        """What is repeated acts once: a seed by its key, a close by what it closes."""
+        return await delivered(
+            lambda: pool.post(gym / route, body, headers, limit_s, Stage.SEED), Stage.SEED, repeatable=True
+        )
+
     async def seeded() -> Reply:
         headers = _JSON | {"Idempotency-Key": key}
-        reply = await pool.post(gym / "seed_session", orjson.dumps(place), headers, timeout_s, Stage.SEED)
+        reply = await asked("seed_session", orjson.dumps(place), headers, timeout_s)
         if reply.headers.get("X-Gymwire-Code") == Code.AT_CAPACITY:
             raise Busy(reply.text, retry_after_s(reply))
         return reply
@@ -150,5 +173,5 @@ async def _params(pool: Pool, gym: URL, place: Json, timeout_s: float) -> Json:
     if reply.status != 200:
         raise WrongRequest(f"row {place['index']} of split {place['split']} cannot be seeded: {reply.text:.200}")
     body = orjson.dumps({"resources_session_id": key})
-    await pool.post(gym / "close_session", body, _JSON, CLOSE_TIMEOUT_S, Stage.TRANSPORT)
+    await asked("close_session", body, _JSON, CLOSE_TIMEOUT_S)
     return orjson.loads(reply.body)[PARAMS_KEY]

@@ -36,6 +36,8 @@ def write_folder(out: Path, made: Mapping[str, str], *, force: bool) -> None:
             _write_new(out, made)
     except OSError as error:
         raise ExportError(f"{out} cannot be written: {error.strerror or error}") from error
+    except UnicodeEncodeError as error:
+        raise ExportError(f"{out} cannot be written: a path or a name in it is no UTF-8") from error
 
 
 def _write_new(out: Path, made: Mapping[str, str]) -> None:
@@ -53,5 +55,8 @@ def _write(folder: Path, made: Mapping[str, str]) -> None:
         target = folder / path
         target.parent.mkdir(parents=True, exist_ok=True)
         part = target.with_name(f".{target.name}.{os.getpid()}.part")
-        part.write_text(text, encoding="utf-8", newline="\n")
-        part.replace(target)
+        try:
+            part.write_text(text, encoding="utf-8", newline="\n")
+            part.replace(target)
+        finally:
+            part.unlink(missing_ok=True)

@@ -5,11 +5,14 @@ Its launcher takes a resources server at an external URL only so.
 
 from __future__ import annotations
 
+import shlex
+
 from ...servers.types import Json
+from ...servers.wording import counted
 from .facts import Facts
 from .folder import filled
 from .names import module
-from .readme import Setting, readme
+from .readme import Setting, readme, serve_command
 from .target import Export, Options, Target
 from .text import quoted, rows_text
 
@@ -26,10 +29,10 @@ ENVIRONMENT_SERVER = """\
         name: {server}_simple_agent
 """
 START = """\
-gymwire serve {env} --port {port}
+{serve}
 {roots}
 gym env start "+config_paths=[{config},responses_api_models/openai_model/configs/openai_model.yaml]" \\
-    +policy_base_url={base_url} +policy_api_key=$OPENAI_API_KEY +policy_model_name={model}
+    +policy_base_url={base_url} "+policy_api_key=${key}" +policy_model_name={model}
 gym eval run --no-serve --input {folder}/resources_servers/{server}/data/rows.jsonl \\
     --output results.jsonl --concurrency {concurrency}"""
 
@@ -55,12 +58,12 @@ def export(facts: Facts, options: Options) -> Export:
     there = options.folder
     roots = f"export NEMO_GYM_EXTRA_ROOTS={there}" if new else f"cd {there}   # {options.version} looks here"
     commands = START.format(
-        env=facts.name,
-        port=facts.root.port,
+        serve=serve_command(facts),
         roots=roots,
         config=config_path(facts),
-        base_url=options.base_url,
-        model=options.model,
+        base_url=shlex.quote(options.base_url),
+        key=options.api_key_var,
+        model=shlex.quote(options.model),
         folder=options.folder,
         server=server,
         concurrency=concurrency(facts),
@@ -124,7 +127,7 @@ def settings(facts: Facts) -> list[Setting]:
         Setting(
             "--concurrency",
             concurrency(facts),
-            f"all rows at once: beyond {facts.capacity} sessions a seed waits "
+            f"all rows at once: beyond {counted(facts.capacity, 'session')} a seed waits "
             f"{float(facts.limits['queue_timeout_s']):g} s and fails",
         ),
     ]

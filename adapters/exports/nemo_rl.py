@@ -12,9 +12,9 @@ from .models import UNKNOWN, family_of
 from .names import module
 from .nemo_gym import agent_name, config_path, rows_with_agent, shim
 from .nemo_gym import settings as gym_settings
-from .readme import Setting, readme
+from .readme import Setting, readme, serve_command
 from .target import Export, Options, Target
-from .text import quoted, rows_text
+from .text import quoted, rows_text, uninterpolated
 
 #: `main` names data sets in `data.train`; recipes of 2025 have one path for each.
 VERSIONS = ("main", "2025")
@@ -39,7 +39,7 @@ data:
   shuffle: true"""
 MASKING = "  should_mask_flagged_samples: true\n"
 COMMANDS = """\
-gymwire serve {env} --port {port}
+{serve}
 export NEMO_GYM_EXTRA_ROOTS={folder}        # on every node, before Ray starts
 cd NeMo-RL                                  # its checkout; `defaults` in the YAML is a path inside of it
 cp {folder}/grpo_{env}.yaml .
@@ -60,9 +60,9 @@ def export(facts: Facts, options: Options) -> Export:
             "base": BASE,
             "prompts": prompts,
             "generations": generations,
-            "model": quoted(options.model),
+            "model": quoted(uninterpolated(options.model)),
             "tool_parser": family.tool_parser or "hermes",
-            "data": (DATA if new else OLD_DATA).format(rows=quoted(str(rows)), agent=agent_name(facts)),
+            "data": (DATA if new else OLD_DATA).format(rows=quoted(uninterpolated(str(rows))), agent=agent_name(facts)),
             "masking": MASKING if new else "",
             "config": config_path(facts),
             "agent": agent_name(facts),
@@ -75,7 +75,7 @@ def export(facts: Facts, options: Options) -> Export:
         f"{facts.name} for NeMo RL",
         facts,
         versions=f"NeMo RL {options.version} with nemo-gym {GYM_VERSION}",
-        commands=COMMANDS.format(env=facts.name, port=facts.root.port, folder=options.folder),
+        commands=COMMANDS.format(env=facts.name, serve=serve_command(facts), folder=options.folder),
         settings=[*_settings(facts, prompts, generations, new), *gym_settings(facts)],
         notes=(
             *warnings,

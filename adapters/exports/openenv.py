@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
-
+from ...servers.auth import LOOPBACK
 from .facts import Facts
 from .folder import filled
 from .names import distribution, module, prefix
 from .readme import Setting, readme
 from .target import Export, Options, Target
-from .text import quoted
+from .text import literal, quoted
 
 VERSIONS = ("0.10.0",)
 #: OpenEnv's own policy refuses manifests that declare a longer episode.
@@ -19,8 +18,7 @@ openenv validate . --level static --skip-build
 pip install .                                     # the client and the server
 uvicorn server.app:app --port 8000                # or as a container, which must reach the gymwire server:
 docker build -t {distribution} -f server/Dockerfile .
-docker run -p 8000:8000 --add-host host.docker.internal:host-gateway \\
-    -e GYMWIRE_URL=http://host.docker.internal:{port}{path} {distribution}
+docker run {network}{token} {distribution}
 openenv validate --url http://127.0.0.1:8000"""
 
 
@@ -34,8 +32,8 @@ def export(facts: Facts, options: Options) -> Export:
         "openenv": options.version,
         "split": quoted(next(iter(facts.info.splits), "")),
         "episode_timeout": min(MAX_EPISODE_S, float(facts.limits["lifetime_s"])),
-        "tools": json.dumps([tool.name for tool in facts.info.tools]),
-        "tasks": json.dumps(dict(facts.info.splits)),
+        "tools": literal([tool.name for tool in facts.info.tools]),
+        "tasks": literal(dict(facts.info.splits)),
     }
     at = {
         "openenv.yaml": "openenv.yaml",
@@ -48,7 +46,10 @@ def export(facts: Facts, options: Options) -> Export:
     files = {path: filled(f"openenv/{template}", values) for path, template in at.items()}
     files["server/__init__.py"] = ""
     commands = COMMANDS.format(
-        distribution=distribution(facts), port=facts.root.port, path=facts.root.path.rstrip("/") + _face(facts)
+        distribution=distribution(facts),
+        # A server that listens on loopback is not reached from another network, nor by another name.
+        network="--network host" if facts.root.host in LOOPBACK else "-p 8000:8000",
+        token=" -e GYMWIRE_TOKEN" if facts.has_token else "",
     )
     files["README.md"] = readme(
         f"{facts.name} for OpenEnv",
@@ -67,10 +68,6 @@ def export(facts: Facts, options: Options) -> Export:
         ),
     )
     return Export(files)
-
-
-def _face(facts: Facts) -> str:
-    return facts.info.wires["openenv"]
 
 
 def _settings(facts: Facts) -> list[Setting]:

@@ -6,10 +6,11 @@ server's idle limit, and `max_inflight` stays below the capacity by an eighth fo
 
 from __future__ import annotations
 
+from ...servers.wording import counted
 from .facts import Facts
 from .folder import filled
 from .models import UNKNOWN, family_of
-from .readme import Setting, readme
+from .readme import Setting, readme, serve_command
 from .target import Export, Options, Target
 from .text import quoted, rows_text
 
@@ -25,7 +26,7 @@ ROLLOUT_MARGIN_S = 120
 
 
 COMMANDS = """\
-gymwire serve {env} --port {port} --max-sessions {capacity} --idle-timeout {idle}
+{serve}
 vf-eval @ eval.toml -n 8 --no-push          # first: does a model play it? (verifiers 0.4.0)
 uv run rl @ {folder}/rl.toml --dry-run      # in prime-rl's checkout: it validates the config
 uv run rl @ {folder}/rl.toml"""
@@ -43,9 +44,7 @@ def export(facts: Facts, options: Options) -> Export:
         f"{facts.name} for prime-rl",
         facts,
         versions=f"prime-rl {options.version} with verifiers 0.4.0",
-        commands=COMMANDS.format(
-            env=facts.name, port=_served_port(facts), capacity=facts.capacity, idle=_idle(facts), folder=options.folder
-        ),
+        commands=COMMANDS.format(serve=_serve(facts), folder=options.folder),
         settings=_settings(facts, options, values),
         notes=(*warnings, *_notes(facts)),
     )
@@ -79,12 +78,17 @@ def _values(facts: Facts, options: Options) -> dict[str, object]:
         "request_timeout": facts.request_timeout_s,
         "setup_timeout": facts.request_timeout_s + 60,
         "scoring_timeout": facts.request_timeout_s + 60,
-        "rollout_timeout": max(60, round(float(facts.limits["lifetime_s"])) - 2 * ROLLOUT_MARGIN_S),
+        "rollout_timeout": _rollout_timeout_s(float(facts.limits["lifetime_s"])),
         "max_turns": facts.max_turns,
         "env_port": facts.root.port,
         "router_port": router,
         "engine_port": router + ENGINES_ABOVE,
     }
+
+
+def _rollout_timeout_s(lifetime_s: float) -> int:
+    """Before the session expires, however short it lives."""
+    return max(1, round(lifetime_s - min(2 * ROLLOUT_MARGIN_S, lifetime_s / 2)))
 
 
 def max_inflight(facts: Facts) -> int:
@@ -101,8 +105,11 @@ def _idle(facts: Facts) -> str:
     return f"{float(facts.limits['idle_timeout_s']):.10g}"
 
 
-def _served_port(facts: Facts) -> int | None:
-    return 8300 if facts.root.port in TAKEN_PORTS else facts.root.port
+def _serve(facts: Facts) -> str:
+    port = 8300 if facts.root.port in TAKEN_PORTS else facts.root.port
+    return serve_command(
+        facts, "--max-sessions", str(facts.limits["max_sessions"]), "--idle-timeout", _idle(facts), port=port
+    )
 
 
 def _warnings(facts: Facts, options: Options) -> list[str]:
@@ -125,10 +132,10 @@ def _warnings(facts: Facts, options: Options) -> list[str]:
     if facts.has_token:
         warnings.append(
             "The server asks for a token, and `task.headers` cannot name a variable: none is written. Use the package "
-            "of `gymwire export verifiers` as `env.taskset.id`, which reads GYMWIRE_TOKEN from the environment. Or "
-            "give it on the command line, which resolved configs will show: `--orchestrator.train.source.0."
-            'env.taskset.task.headers "{\\"Authorization\\": \\"Bearer $GYMWIRE_TOKEN\\"}"` (vf-eval: '
-            "`--env.taskset.task.headers`)."
+            "of `gymwire export verifiers` as `env.taskset.id`, which reads GYMWIRE_TOKEN from the environment. "
+            "vf-eval takes it on its command line, too, and shows it in its resolved config: "
+            '`--env.taskset.task.headers.Authorization "Bearer $GYMWIRE_TOKEN"`; a source of prime-rl, one of a list, '
+            "cannot be reached from there."
         )
     return warnings
 
@@ -149,7 +156,8 @@ def _settings(facts: Facts, options: Options, values: dict[str, object]) -> list
         Setting(
             "orchestrator.concurrency.max_inflight",
             values["inflight"],
-            f"1024: beyond {facts.capacity} sessions a seed waits {queue} s for a place and fails its rollout",
+            f"1024: beyond {counted(facts.capacity, 'session')} a seed waits {queue} s for a place, and fails its "
+            "rollout",
         ),
         Setting(where, values["group"], "1: a group of one has no advantage, and nothing is learned"),
         Setting(

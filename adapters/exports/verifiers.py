@@ -14,7 +14,7 @@ VERSIONS = ("0.4.0",)
 MAX_INFLIGHT = 128
 COMMANDS = """\
 pip install .                       # verifiers {version} and this package; no gymwire
-export OPENAI_API_KEY=...           # of the model's endpoint; GYMWIRE_TOKEN too, if the server asks for one
+{export:<35} # of the model's endpoint; GYMWIRE_TOKEN too, if the server asks for one
 vf-eval @ eval.toml -n 8 --no-push  # results in outputs/*/traces.jsonl; needs `uv` on PATH"""
 
 
@@ -50,7 +50,7 @@ def export(facts: Facts, options: Options) -> Export:
         f"{facts.name} for verifiers",
         facts,
         versions=f"verifiers {options.version}",
-        commands=COMMANDS.format(version=options.version),
+        commands=COMMANDS.format(version=options.version, export=f"export {options.api_key_var}=..."),
         settings=_settings(facts),
         notes=(
             "vf-eval ends with 0 whatever became of the rollouts: read `ok` and `errors` in traces.jsonl.",

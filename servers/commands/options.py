@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 import sys
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar, get_type_hints
 
@@ -49,6 +49,22 @@ def environment_names(incomplete: str) -> list[str]:
     return [name for name in installed() if name.startswith(incomplete)]
 
 
+def split_names(context: typer.Context) -> list[str]:
+    """Tab completion of --split, from the environment that the command line names by then."""
+    name = first_argument(context)
+    if name not in installed():  # a class that is none of those installed is not imported for this
+        return []
+    try:
+        return list(find(name).splits)
+    except DefinitionError:
+        return []
+
+
+def first_argument(context: typer.Context) -> str:
+    """Of the line that is completed: what click reads of it ends at an option that lacks its value."""
+    return next(iter(context.args), "")
+
+
 def read_served(
     names: Sequence[str],
     settings: Iterable[str] = (),
@@ -59,16 +75,17 @@ def read_served(
     """The environments of a command line; ends the command where one cannot be served."""
     if str(Path.cwd()) not in sys.path:
         sys.path.insert(0, str(Path.cwd()))  # `package.module:Class` beside the person who calls
-    given = _by_environment(settings, names, "--set key=value")
-    files = _by_environment(rows, names, "--rows FILE", plain=True)
-    functions = _tools_by_environment(tools, names)
+    found = {name: _found(name) for name in names}
+    called = {environment.name: name for name, environment in found.items()} | {name: name for name in names}
+    given = read_settings(settings, called)
+    files = _by_environment(rows, called, "--rows FILE", plain=True)
+    functions = _tools_by_environment(tools, called)
     made = []
     for name in names:
-        values = {key: _value(text) for key, text in given.get(name, {}).items()}
         file = files.get(name, {}).get("")
         try:
-            environment = with_tools(find(name), functions.get(name, ()))
-            served = Served(environment, values, Path(file) if file else None, sandbox)
+            environment = with_tools(found[name], functions.get(name, ()))
+            served = Served(environment, given.get(name), Path(file) if file else None, sandbox)
             for split in served.rows.splits if file else ():
                 served.rows.count(split)
         except (DefinitionError, RowError, OSError) as error:
@@ -77,6 +94,13 @@ def read_served(
             stop(f"two environments are called {served.name!r}; give one a `name` of its own")
         made.append(served)
     return made
+
+
+def _found(name: str) -> type[Environment]:
+    try:
+        return find(name)
+    except DefinitionError as error:
+        stop(str(error))
 
 
 def with_tools(environment: type[Environment], targets: Sequence[str]) -> type[Environment]:
@@ -91,35 +115,49 @@ def with_tools(environment: type[Environment], targets: Sequence[str]) -> type[E
     return type(environment.__name__, (environment,), body | {"replayable": False})
 
 
-def _tools_by_environment(items: Iterable[str], names: Sequence[str]) -> dict[str, list[str]]:
+def _tools_by_environment(items: Iterable[str], called: Mapping[str, str]) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     for item in items:
-        name, _, target = _split(item, names, plain=True)
-        if name is None and len(names) > 1:
-            stop(f"--tools {item!r}: say for which environment: {names[0]}={item}")
+        name, _, target = _split(item, called, plain=True)
+        name = name or _only(called, f"--tools {item!r}", f"={item}")
         place, _, functions = target.rpartition(":")
-        found.setdefault(name or names[0], []).extend(f"{place}:{function}" for function in functions.split(","))
+        found.setdefault(name, []).extend(f"{place}:{function}" for function in functions.split(","))
     return found
+
+
+def read_settings(items: Iterable[str], called: Mapping[str, str]) -> dict[str, dict[str, Any]]:
+    """What `--set` says, by environment; ends the command where that cannot be read."""
+    given = _by_environment(items, called, "--set key=value")
+    return {name: {key: _value(text) for key, text in pairs.items()} for name, pairs in given.items()}
 
 
 def _by_environment(
-    items: Iterable[str], names: Sequence[str], form: str, *, plain: bool = False
+    items: Iterable[str], called: Mapping[str, str], form: str, *, plain: bool = False
 ) -> dict[str, dict[str, str]]:
-    """`[ENV:]key=value` (or `[ENV=]FILE`) by environment; without ENV it is for the only one."""
+    """`[ENV:]key=value` (or `[ENV=]FILE`) by environment; without ENV it is for the only one.
+
+    ENV is what the environment is called in URLs, or on the command line: `called` tells the one by either.
+    """
     found: dict[str, dict[str, str]] = {}
     for item in items:
-        name, key, value = _split(item, names, plain)
+        name, key, value = _split(item, called, plain)
         if not plain and not key:
             stop(f"{item!r} is no {form}")
-        if name is None and len(names) > 1:
-            stop(f"{form} {item!r}: say for which environment: {names[0]}{'=' if plain else ':'}{item}")
-        found.setdefault(name or names[0], {})[key] = value
+        name = name or _only(called, f"{form} {item!r}", f"{'=' if plain else ':'}{item}")
+        found.setdefault(name, {})[key] = value
     return found
 
 
-def _split(item: str, names: Sequence[str], plain: bool) -> tuple[str | None, str, str]:
-    for name in names:
-        mark = f"{name}=" if plain else f"{name}:"
+def _only(called: Mapping[str, str], what: str, example: str) -> str:
+    """The only environment; ends the command where there are several."""
+    if len(set(called.values())) > 1:
+        stop(f"{what}: say for which environment: {next(iter(called))}{example}")
+    return next(iter(called.values()))
+
+
+def _split(item: str, called: Mapping[str, str], plain: bool) -> tuple[str | None, str, str]:
+    for text, name in called.items():
+        mark = f"{text}=" if plain else f"{text}:"
         if item.startswith(mark):
             return (name, "", item[len(mark) :]) if plain else (name, *_pair(item[len(mark) :]))
     return (None, "", item) if plain else (None, *_pair(item))

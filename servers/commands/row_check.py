@@ -9,6 +9,7 @@ import typer
 
 from ..row_check import WRONG, Kind, Report, check_files
 from ..types import RowError
+from ..wording import counted
 from .options import environment_names, read_served, stop
 
 WRONG_EXIT = 1
@@ -67,7 +68,7 @@ def _as_json(report: Report) -> dict[str, Any]:
 def _print(report: Report) -> None:
     for item in report.files:
         forms = ", ".join(f"{form} ({count:,})" for form, count in item.forms.most_common())
-        typer.echo(f"{item.file}: {item.rows:,} rows{f' as {forms}' if forms else ''}")
+        typer.echo(f"{item.file}: {counted(item.rows, 'row')}{f' as {forms}' if forms else ''}")
     for kind, problems in report.found.items():
         if problems.count:
             weight = "wrong" if kind in WRONG else "hint"

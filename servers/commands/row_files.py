@@ -14,6 +14,7 @@ from ..row_files import Problems, records
 from ..row_forms import Form, as_chat, as_gym, given_system, of_columns
 from ..row_writers import PARQUET, write_files
 from ..types import Json, Row, RowError
+from ..wording import counted
 from .options import stop
 
 ALL = 1 << 64  # one past the largest of `number_of`
@@ -133,7 +134,7 @@ def _write(targets: list[Path], rows: Any, form: str = "", sides: bool = False) 
     except RowError as error:
         stop(str(error))
     for target, count in zip(targets, counts, strict=True):
-        typer.echo(f"{count:,} rows{form} in {target}", err=True)
+        typer.echo(f"{counted(count, 'row')}{form} in {target}", err=True)
 
 
 def _both_sides(rows: Iterator[tuple[int, Any]]) -> Iterator[tuple[int, Any]]:

@@ -14,8 +14,9 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn
 from ..catalog import Served
 from ..rows import MAX_GENERATED_ROWS, generated_lines, row_line, write_rows
 from ..types import RowError
+from ..wording import counted
 from . import row_check, row_files
-from .options import environment_names, read_served, stop
+from .options import environment_names, read_served, split_names, stop
 
 app = typer.Typer(help="Row files: made by an environment, judged, brought into another form, split.")
 app.command()(row_check.check)
@@ -41,14 +42,19 @@ def make(
         ),
     ],
     out: Annotated[str, typer.Option(metavar="FILE", help="Where to write; - for standard output.")],
-    split: Annotated[str, typer.Option(help="Which of the environment's splits; needed but for --rows.")] = "",
+    split: Annotated[
+        str,
+        typer.Option(help="Which of the environment's splits; needed but for --rows.", autocompletion=split_names),
+    ] = "",
     rows: Annotated[
         str, typer.Option(metavar="FILE", help="Rewrite the rows of this file, in whatever form ENV reads them.")
     ] = "",
     settings: Annotated[
         list[str], typer.Option("--set", metavar="KEY=VALUE", help="A constructor argument; repeatable.")
     ] = [],  # noqa: B006
-    count: Annotated[int | None, typer.Option(help="How many rows; default the split's own size.", min=1)] = None,
+    count: Annotated[
+        int | None, typer.Option("-n", "--count", help="How many rows; default the split's own size.", min=1)
+    ] = None,
     seed: Annotated[int, typer.Option(help="Another seed draws other rows.")] = 0,
 ) -> None:
     """Write a split as a JSONL file of NeMo Gym rows. Equal arguments give equal bytes."""
@@ -63,8 +69,10 @@ def make(
         written = write_rows(Path(out), lines)
     except RowError as error:
         stop(str(error))
-    counted = "1 row" if written == 1 else f"{written:,} rows"
-    typer.echo(f"{counted} of {served.name}, {f'from {rows}' if rows else f'split {split}'}, in {out}", err=True)
+    typer.echo(
+        f"{counted(written, 'row')} of {served.name}, {f'from {rows}' if rows else f'split {split}'}, in {out}",
+        err=True,
+    )
 
 
 def _print(lines: Iterator[bytes]) -> None:

@@ -32,7 +32,14 @@ from .options import errors, stop
 app = typer.Typer(
     help="Prove the sandbox's limits on this machine, or serve it to other processes.", no_args_is_help=True
 )
-Backend = Annotated[str, typer.Option(help=f"One of {', '.join(BACKENDS)}; default: the one that `serve` takes here.")]
+Backend = Annotated[
+    str,
+    typer.Option(
+        metavar="BACKEND",
+        help=f"One of {', '.join(BACKENDS)}; default: the one that `serve` takes here.",
+        autocompletion=lambda: list(BACKENDS),
+    ),
+]
 Image = Annotated[str, typer.Option(help="Of the docker backend's containers; needs python3.")]
 
 

@@ -11,6 +11,7 @@ import os
 import socket
 from collections.abc import Sequence
 from contextlib import suppress
+from math import isfinite
 from pathlib import Path
 from types import FrameType
 from typing import Annotated
@@ -32,12 +33,14 @@ from ..sandbox.docker import IMAGE
 from ..sandbox.select import Choice, SharedSandbox
 from ..sessions import Limits, Sessions
 from ..signing import Signer, SigningKeyError, read_keys, warn_if_anybody_reads
+from ..wording import counted
 from ..workers import Place, bound, end_with_parent
 from . import sandbox_options as sandboxes
 from . import watch_options as watching
 from .options import environment_names, read_served, stop
 
 logger = logging.getLogger("gymwire.serve")
+ACCESS = "Who may ask"
 ROUTER_PORT = 8000
 #: Tells workers which port their parent has found.
 PORT = "GYMWIRE_PORT"
@@ -82,22 +85,35 @@ def serve(
         bool, typer.Option("--masked-as-error", help="NeMo Gym: a failed session's verify answers 503.")
     ] = False,
     token_file: Annotated[
-        Path | None, typer.Option(help="Ask for one of the bearer tokens in this file, one a line.")
+        Path | None,
+        typer.Option(help="Ask for one of the bearer tokens in this file, one a line.", rich_help_panel=ACCESS),
     ] = None,
     signing_key_file: Annotated[
         Path | None,
-        typer.Option(help="Sign handles with this file's first key (a line each). Default: random, shared by --store."),
+        typer.Option(
+            help="Sign handles with this file's first key (a line each). Default: random, shared by --store.",
+            rich_help_panel=ACCESS,
+        ),
     ] = None,
     allow_host: Annotated[
         list[str],
         typer.Option(
             help="A Host header to accept besides loopback; repeatable; * for any. Default: loopback alone, "
-            "or any with a token or beyond loopback."
+            "or any with a token or beyond loopback.",
+            rich_help_panel=ACCESS,
         ),
     ] = [],  # noqa: B006
-    max_sessions_per_token: Annotated[int, typer.Option(help="Live sessions of one token; 0: no limit.", min=0)] = 0,
+    max_sessions_per_token: Annotated[
+        int, typer.Option(metavar="N", help="Live sessions of one token; 0: no limit.", min=0, rich_help_panel=ACCESS)
+    ] = 0,
     rate_limit: Annotated[
-        float, typer.Option(help="Requests a second of one token, or of one address without any; 0: no limit.", min=0)
+        float,
+        typer.Option(
+            metavar="N",
+            help="Requests a second of one token, or of one address without any; 0: no limit.",
+            min=0,
+            rich_help_panel=ACCESS,
+        ),
     ] = 0.0,
     max_body: Annotated[int, typer.Option(help="Bytes of a request's body or of a frame.", min=1)] = MAX_BODY_BYTES,
     body_timeout: Annotated[
@@ -106,7 +122,10 @@ def serve(
     max_connections: Annotated[
         int, typer.Option(help="Open connections; 0: nine tenths of the files the process may open.", min=0)
     ] = 0,
-    insecure: Annotated[bool, typer.Option("--insecure", help="Listen beyond loopback without a token.")] = False,
+    insecure: Annotated[
+        bool,
+        typer.Option("--insecure", help="Listen beyond loopback without a token.", rich_help_panel=ACCESS),
+    ] = False,
     sandbox: sandboxes.Backend = "",
     sandbox_image: sandboxes.Image = IMAGE,
     sandbox_slots: sandboxes.Slots = 0,
@@ -142,7 +161,7 @@ def serve(
     limits = Limits(
         max_sessions,
         _positive(idle_timeout, "--idle-timeout"),
-        queue_timeout,
+        _positive(queue_timeout, "--queue-timeout", or_zero=True),
         _positive(lifetime, "--lifetime"),
         max_sessions_per_token,
     )
@@ -172,7 +191,7 @@ def serve(
         served,
         sessions,
         guard=guard,
-        rate_limit=rate_limit,
+        rate_limit=_positive(rate_limit, "--rate-limit", or_zero=True),
         masked_as_error=masked_as_error,
         max_body_bytes=max_body,
         place=place,
@@ -283,9 +302,10 @@ def _sessions(limits: Limits, store: str, timeout_s: float, keys: Sequence[bytes
         stop(str(error))
 
 
-def _positive(value: float, option: str) -> float:
-    if not value > 0:
-        stop(f"{option} must be above 0, got {value:g}")
+def _positive(value: float, option: str, *, or_zero: bool = False) -> float:
+    """Infinity is none: JSON, in which clients read the limits, cannot say it."""
+    if not isfinite(value) or value < 0 or (value == 0 and not or_zero):
+        stop(f"{option} must be a number {'not below' if or_zero else 'above'} 0, got {value:g}")
     return value
 
 
@@ -355,8 +375,8 @@ def _announce(served: list[Served], host: str, port: int, limits: Limits) -> Non
         for wire, path in WIRES.items():
             logger.info("  %-8s %s/%s/%s", wire, base, item.name, path)
     logger.info(
-        "limits: %d sessions, idle %g s, lifetime %g s, queue %g s; docs at %s/docs",
-        limits.max_sessions,
+        "limits: %s, idle %g s, lifetime %g s, queue %g s; docs at %s/docs",
+        counted(limits.max_sessions, "session"),
         limits.idle_timeout_s,
         limits.lifetime_s,
         limits.queue_timeout_s,

@@ -27,7 +27,10 @@ def new(
         Path | None, typer.Option(help="Add the token to this file too (made for its owner alone: 0600).")
     ] = None,
     scope: Annotated[
-        list[str], typer.Option(help=f"What it may do: {PLAY} or {ADMIN}; repeatable. Default: both.")
+        list[str],
+        typer.Option(
+            help=f"What it may do: {PLAY} or {ADMIN}; repeatable. Default: both.", autocompletion=lambda: sorted(SCOPES)
+        ),
     ] = [],  # noqa: B006
     name: Annotated[
         str, typer.Option(help="Whose it is. Tokens of one name share their sessions, as for a rotation.")

@@ -15,9 +15,15 @@ from .options import stop
 if TYPE_CHECKING:
     from ..tracing import Tracing
 
+TELLS = "What it says of itself"
+
 LogFormat = Annotated[
     logs.LogFormat,
-    typer.Option(envvar="GYMWIRE_LOG_FORMAT", help="Lines of text, or one JSON object a line with its session's ids."),
+    typer.Option(
+        envvar="GYMWIRE_LOG_FORMAT",
+        help="Lines of text, or one JSON object a line with its session's ids.",
+        rich_help_panel=TELLS,
+    ),
 ]
 Otel = Annotated[
     bool,
@@ -25,6 +31,7 @@ Otel = Annotated[
         "--otel",
         help="Send OpenTelemetry spans of seeds, calls and verifies. Default: where OTEL_EXPORTER_OTLP_ENDPOINT says "
         "where to.",
+        rich_help_panel=TELLS,
     ),
 ]
 #: Either names a collector, and so asks for spans.

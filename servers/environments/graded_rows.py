@@ -12,6 +12,7 @@ from ..graders.routing import METADATA, OPTION_COLUMNS, VERIFIER, names_in
 from ..row_columns import PROMPT_COLUMNS, column_messages, listed
 from ..row_reader import RowReader
 from ..types import PARAMS_KEY, Row, RowError
+from ..wording import counted
 
 MAX_SHOWN = 6
 
@@ -77,7 +78,7 @@ class GradedReader(RowReader):
         rows = sum(self._graders.values())
         prompts = Counter(self._prompts)
         prompts[f"`{PARAMS_KEY}`"] += rows - sum(prompts.values())
-        said = [f"{rows:,} {'row' if rows == 1 else 'rows'}: prompt from {_counted(prompts)}"]
+        said = [f"{counted(rows, 'row')}: prompt from {_counted(prompts)}"]
         if self._answers:
             said.append(f"expected answer from {_counted(self._answers)}")
         said.append(f"graded by {_counted(self._graders)}")

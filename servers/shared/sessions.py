@@ -24,7 +24,7 @@ from ..metrics import HANDED_OVER
 from ..queueing import StoreSlots
 from ..seeding import SeedRequest, caller_key, fingerprint, task_of
 from ..session import LIVE, Session
-from ..sessions import RETRY_AFTER_S, Limits, Sessions, draining
+from ..sessions import Limits, Sessions, at_capacity, draining
 from ..store import CallerKey
 from ..types import Failure, FailureKind, Stage
 from . import scripts
@@ -207,9 +207,10 @@ class SharedSessions(Sessions):
             if asyncio.get_running_loop().time() > deadline:
                 if answer == 3:
                     raise repeat_it("Another replica seeds this session.")
-                whose, most = ("this token", limits.sessions_per_token) if answer == 4 else ("all", limits.max_sessions)
-                text = f"The {most} sessions of {whose} are taken; none came free in {limits.queue_timeout_s:g} s."
-                raise Refused(Code.AT_CAPACITY, text, retry_after_s=RETRY_AFTER_S)
+                most, whose = (
+                    (limits.sessions_per_token, " of this token") if answer == 4 else (limits.max_sessions, "")
+                )
+                raise at_capacity(most, whose, limits.queue_timeout_s)
             self._waiting += 1
             try:
                 await asyncio.sleep(uniform(0.02, 0.08))

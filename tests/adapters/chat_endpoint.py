@@ -29,7 +29,8 @@ class Break(RuntimeError):
 class Turn:
     """What the endpoint answers. `status` other than 200 is an error with `body`; `raw` is a whole body as it stands.
 
-    A stream `ends` early, or its connection `breaks`, after two pieces; `slow_s` passes before each piece.
+    A stream `ends` early, or its connection `breaks`, after two pieces, or breaks `after` its last one; `slow_s` passes
+    before each piece.
     """
 
     content: str | None = None
@@ -42,7 +43,7 @@ class Turn:
     headers: dict[str, str] = field(default_factory=dict)
     raw: bytes | None = None
     media: str = "application/json"
-    early: Literal["", "ends", "breaks"] = ""
+    early: Literal["", "ends", "breaks", "after"] = ""
     slow_s: float = 0.0
 
     @property
@@ -70,12 +71,13 @@ Script = Callable[[Json, int], Turn]
 
 
 class ChatEndpoint:
-    """`requests` holds every body that was received, `keys` what was sent to authorize it."""
+    """`requests` holds every body that was received, `keys` what authorized it, `queries` what its URL asked."""
 
     def __init__(self, script: Script, port: int) -> None:
         self.url, self.script = f"http://127.0.0.1:{port}/v1", script
         self.requests: list[Json] = []
         self.keys: list[str] = []
+        self.queries: list[str] = []
         self.app = Starlette(routes=[Route("/v1/chat/completions", self.chat, methods=["POST"])])
 
     async def chat(self, request: Request) -> Response:
@@ -83,6 +85,7 @@ class ChatEndpoint:
         number = len(self.requests)
         self.requests.append(body)
         self.keys.append(request.headers.get("authorization", ""))
+        self.queries.append(request.url.query)
         turn = self.script(body, number)
         if turn.raw is not None:
             return Response(turn.raw, turn.status, turn.headers, turn.media)
@@ -107,6 +110,8 @@ async def _events(turn: Turn) -> AsyncIterator[bytes]:
     yield _event({"choices": [{"index": 0, "delta": {}, "finish_reason": turn.finish}]})
     yield _event({"choices": [], "usage": USAGE})
     yield b"data: [DONE]\n\n"
+    if turn.early == "after":
+        raise Break
 
 
 def _event(chunk: Json) -> bytes:

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 from gymwire.adapters.calls import (
+    MAX_CALLS,
     UNNAMED,
     BadToolCall,
     call_for_history,
@@ -140,3 +141,13 @@ def test_a_long_result_is_cut_and_says_which_end_was_kept(keep: Any) -> None:
 
 def test_a_limit_shorter_than_its_notice_keeps_the_notice() -> None:
     assert limit_result("x" * 100, 5, "start").endswith("[cut: the first 0 of 100 characters]")
+
+
+@pytest.mark.parametrize("call", ["<tool_call>", '<tool_call>{"name": "f"', '<tool_call>{"name": "f"}x'])
+def test_a_text_full_of_calls_is_read_to_the_thousandth(call: str) -> None:
+    """Each costs a look at the rest: a whole text of them would hold up every other episode for a minute."""
+    found = parse_hermes(call * (1_000_000 // len(call)))
+    assert len(found.calls) == MAX_CALLS + 1 and found.calls[-1].error.startswith("Only the first 1,000 tool calls")
+    good = '<tool_call>{"name": "f"}</tool_call>'
+    assert len(parse_hermes(good * MAX_CALLS).calls) == MAX_CALLS
+    assert not any(one.error for one in parse_hermes(good * MAX_CALLS).calls)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from gymwire.adapters.calls import ParsedCall
+from gymwire.adapters.calls import MAX_CALLS, ParsedCall
 from gymwire.adapters.calls_xml import parse_xml
 from gymwire.adapters.reasoning import split_reasoning
 from gymwire.servers.types import Tool
@@ -157,3 +157,14 @@ REASONED: dict[str, tuple[str, bool, str, str]] = {
 @pytest.mark.parametrize(("text", "opened", "thought", "said"), REASONED.values(), ids=REASONED)
 def test_reasoning_is_taken_out(text: str, opened: bool, thought: str, said: str) -> None:
     assert split_reasoning(text, opened=opened) == (thought, said)
+
+
+@pytest.mark.parametrize(
+    ("piece", "calls"),
+    [("<function=", 0), ("<tool_call>", 1), ('<tool_call>{"name": "f"}</tool_call>', MAX_CALLS + 1),
+     ("<function=f><parameter=a>x</parameter></function>", MAX_CALLS + 1)],
+)  # fmt: skip
+def test_a_text_full_of_tags_is_read_to_the_thousandth_call(piece: str, calls: int) -> None:
+    found = parse_xml(piece * (1_000_000 // len(piece)))
+    assert len(found.calls) == calls
+    assert calls <= MAX_CALLS or found.calls[-1].error.startswith("Only the first 1,000 tool calls")

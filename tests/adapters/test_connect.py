@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
-from gymwire.adapters import WrongRequest, connect
+from gymwire.adapters import McpOptions, OpenEnvOptions, WrongRequest, connect
+from gymwire.servers.catalog import Served
 from gymwire.servers.environments.counter import Counter
 
 from tests.serving import free_port, serving
@@ -54,9 +55,10 @@ async def test_what_is_no_url_runs_in_this_process(target: Any) -> None:
         ("", {}, "serves several environments; name one with env= (--env): battery, "),
         ("", {"env": "countr"}, "no environment 'countr'. Did you mean 'counter'?"),
         ("/nosuch", {}, "no environment 'nosuch'"),
-        ("/counter", {"env": "battery"}, "the URL names the environment 'counter', but env= says 'battery'"),
-        ("/counter/gym", {"wire": "mcp"}, "the URL names the nemo-gym face, but wire= asks for mcp"),
+        ("/counter", {"env": "battery"}, "the URL names the environment 'counter', but env= (--env) says 'battery'"),
+        ("/counter/gym", {"wire": "mcp"}, "the URL names the nemo-gym face, but wire= (--wire) asks for mcp"),
         ("/counter/gym/mcp", {}, "MCP door"),
+        ("/counter", {"mcp": McpOptions("open")}, "is a gymwire server, on all wires already; a bridge, and mcp= and"),
         ("/counter", {"wire": "local"}, "'local' runs an environment in this process"),
         ("/counter", {"wire": "grpc"}, "there is no wire 'grpc'; the wires are: nemo-gym, openenv, mcp, local"),
     ],
@@ -74,13 +76,19 @@ async def test_a_wrong_input_is_one_clear_sentence(
     [
         ("nosuch", {}, "no environment is called 'nosuch'"),
         ("no.such:Thing", {}, "there is no module"),
+        ("such.py:Thing", {}, "there is no module 'such' to import: write package.module:Class, and no file"),
         ("counter", {"wire": "mcp"}, "needs the URL of a server"),
-        ("counter", {"env": "battery"}, "is an environment already"),
+        ("counter", {"env": "battery"}, "env= (--env) 'battery' belongs to a URL; 'counter' is an environment already"),
+        (Counter, {"env": "battery"}, "'counter' is an environment already"),
+        (Served(Counter), {"env": "battery"}, "'counter' is an environment already"),
+        ("counter", {"openenv": OpenEnvOptions()}, "'counter' runs in this process; a bridge, and mcp= and openenv="),
         ("counter", {"settings": {"depth": 3}}, "takes no setting 'depth'"),
         ("ftp://example.org/x", {}, "is no URL of a server"),
         ("http://", {}, "is no URL of a server"),
         ("http://[::1", {}, "is no URL"),
         (["cat"], {"wire": "openenv"}, "for wire='mcp'"),
+        ("http://127.0.0.1:9", {"wire": "openenv", "mcp": McpOptions("open")}, "mcp= belongs to wire='mcp', not to"),
+        ("http://127.0.0.1:9", {"wire": "mcp", "openenv": OpenEnvOptions()}, "openenv= belongs to wire='openenv', not"),
     ],
 )
 async def test_a_wrong_target_is_one_clear_sentence(target: Any, options: dict[str, Any], sentence: str) -> None:

@@ -65,7 +65,7 @@ def test_a_policy_that_earns_more_than_a_better_one_is_named() -> None:
 
 def test_a_masked_session_of_the_clean_round_is_told_with_its_reason() -> None:
     said = spoiled("local", "oracle", False, [None] + [1.0] * (EPISODES - 1))
-    assert any("1 sessions failed though none was broken; the first: some kind" in sentence for sentence in said)
+    assert any("1 session failed though none was broken; the first: some kind" in sentence for sentence in said)
 
 
 @pytest.mark.parametrize(

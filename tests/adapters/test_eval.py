@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import json
 from pathlib import Path
 
 import pytest
+from gymwire.adapters.evaluation.results import Folder
+from gymwire.adapters.session import WrongRequest
 from gymwire.servers.environments.battery import Battery
 from gymwire.servers.environments.ledger import Ledger
 
@@ -97,6 +100,55 @@ def test_an_endpoint_that_refuses_stops_the_run_without_telling_the_key(status: 
     assert endpoint.keys == ["Bearer sk-secret"]
 
 
+@pytest.mark.parametrize("status", [200, 401, 500])
+def test_a_query_of_the_endpoint_is_sent_and_told_nowhere(status: int, tmp_path: Path) -> None:
+    with chat_endpoint(lambda body, number: Turn("Done.", status=status, body={})) as endpoint:
+        url = f"{endpoint.url}?version=1&code=s3cret"
+        done = evaluate("counter", url, "-n", "1", "--retries", "0", "--out", str(tmp_path))
+    assert endpoint.queries == ["version=1&code=s3cret"], done.output
+    assert "s3cret" not in done.output + "".join(file.read_text() for file in tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (("--solved", "nan"), "--solved and --temperature are finite numbers"),
+        (("--temperature", "inf"), "--solved and --temperature are finite numbers"),
+        (("--extra-body", '{"top_k": NaN}'), "--extra-body is no JSON: NaN is not a JSON value"),
+        (("--api-key-env", "BROKEN_KEY"), "the key in BROKEN_KEY holds a line break or another control character"),
+    ],
+)
+def test_what_cannot_be_sent_is_one_sentence(
+    options: tuple[str, ...], sentence: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BROKEN_KEY", "sk-se\ncret")
+    done = evaluate("counter", "http://127.0.0.1:9/v1", "-n", "1", *options)
+    assert (done.exit_code, done.stderr) == (2, f"gymwire: {sentence}\n")
+
+
+def test_more_repeats_than_can_be_counted_are_refused() -> None:
+    done = evaluate("counter", "http://127.0.0.1:9/v1", "-n", "1", "-k", "1" + "0" * 30)
+    assert done.exit_code == 2 and "1000000" in done.stderr
+
+
+#: What a row's prompt may hold in the place of an assistant's calls.
+NO_CALLS = ["x", ["x", 5, None, {}], [{"function": "add"}], {"function": {"name": "add"}}, 5]
+
+
+@pytest.mark.parametrize("parser", ["none", "auto"])
+@pytest.mark.parametrize("calls", NO_CALLS, ids=json.dumps)
+def test_what_are_no_calls_in_a_prompt_is_left_out(calls: object, parser: str, tmp_path: Path) -> None:
+    said = [{"role": "assistant", "content": "I see.", "tool_calls": calls}, {"role": "user", "content": "Go on."}]
+    file = tmp_path / "rows"
+    file.write_text(json.dumps({"responses_create_params": {"input": said}, "start": 1, "target": 1}))
+    with chat_endpoint(lambda body, number: Turn("Done.")) as endpoint:
+        options = ("--rows", str(file), "--tool-parser", parser, "--out", str(tmp_path / "run"))
+        done = evaluate("counter", endpoint.url, *options)
+    assert done.exit_code == 0, done.output
+    assert endpoint.requests[0]["messages"][-2] == {"role": "assistant", "content": "I see."}
+    assert "I see." in (tmp_path / "run" / "report.html").read_text()
+
+
 def test_reasoning_reaches_neither_the_grader_nor_the_next_request() -> None:
     turns = [Turn("<think>a plan</think>", reasoning="thought", calls=[ADD]), Turn("Done.")]
     _, endpoint, _ = play(turns)
@@ -136,6 +188,46 @@ def test_a_run_goes_on_and_failed_episodes_are_played_again_when_asked(tmp_path:
         again = evaluate("counter", endpoint.url, *options, "--retry-failed")
     assert (again.exit_code, summary(again)["episodes"]["scored"]) == (0, 1)
     assert len((tmp_path / "results.jsonl").read_text().splitlines()) == 1
+
+
+def test_one_folder_has_one_writer_even_while_its_file_is_replaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A second run opens the file, and the first one puts another in its place before the second holds it."""
+    first, second = Folder(tmp_path), Folder(tmp_path)
+    first.open()
+    with pytest.raises(WrongRequest, match="another evaluation writes into"):
+        second.open()
+    hold = fcntl.flock
+
+    def replaced(file: object, how: int) -> None:
+        monkeypatch.setattr(fcntl, "flock", hold)
+        first.keep(drop_failed=False)
+        hold(file, how)
+
+    monkeypatch.setattr(fcntl, "flock", replaced)
+    with pytest.raises(WrongRequest, match="another evaluation writes into"):
+        second.open()
+    first.close()
+    second.open()
+    second.close()
+
+
+def test_a_folder_is_held_until_its_last_word_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write, said = Folder.write, []
+
+    def tried(folder: Folder, name: str, text: str) -> None:
+        write(folder, name, text)
+        with pytest.raises(WrongRequest, match="another evaluation writes into"):
+            Folder(tmp_path).open()
+        said.append(name)
+
+    monkeypatch.setattr(Folder, "write", tried)
+    play([Turn("Done.")], "--out", str(tmp_path))
+    assert said[-3:] == ["manifest.json", "summary.json", "report.html"]
+    after = Folder(tmp_path)
+    after.open()
+    after.close()
 
 
 def test_settings_that_differ_are_named(tmp_path: Path) -> None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from codecs import BOM_UTF8
 from pathlib import Path
 from time import monotonic
 from typing import Any
 
 import pytest
-from gymwire.adapters.evaluation.answer import Answer, Unreadable, answer_of
+from gymwire.adapters.evaluation.answer import Answer, Unreadable, Usage, answer_of, read_usage
 from gymwire.adapters.evaluation.model import (
     ChatModel,
     ContextFull,
@@ -20,7 +21,7 @@ from gymwire.adapters.evaluation.model import (
 )
 from gymwire.adapters.evaluation.stream import Assembly, Broken
 from gymwire.servers.types import FailureKind
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from yarl import URL
 
@@ -67,6 +68,8 @@ TROUBLES: list[tuple[Turn, FailureKind]] = [
     (events('{"choices": 5}', DONE), DROPPED),
     (events('{"choices": [{"delta": {"tool_calls": 5}}]}', DONE), DROPPED),
     (events('{"choices": [{"delta": {"content": "half"}}]}', "[DONE]"), DROPPED),
+    (events('{"choices": [{"message": {"content": "Done."}, "finish_reason": "stop"}]}'), DROPPED),
+    (events('{"choices": [{"delta": {"content": 5}}]}', DONE), DROPPED),
     (events('{"error": {"code": "5²", "message": "?"}}'), BAD),
     (events('{"error": {"code": 429, "message": "later"}}'), BUSY),
     (events(json.dumps({"error": [[[1]]]})), BAD),
@@ -85,7 +88,7 @@ def test_trouble_that_stays_is_masked_and_never_a_zero(tmp_path: Path) -> None:
         assert (line["reward"], line["ending"], line["failure"]["kind"]) == (None, "failed", kind), (turn, line)
         assert line["failure"]["stage"] == "model" and not line["failure"]["refused"]
     found = summary(done)
-    assert found["episodes"] == {"planned": 38, "played": 38, "scored": 1, "masked": 37}, "a trouble more or less"
+    assert found["episodes"] == {"planned": 40, "played": 40, "scored": 1, "masked": 39}, "a trouble more or less"
     assert found["reward"]["mean"] == answered["reward"] and found["reward"]["episodes"] == 1
 
 
@@ -101,6 +104,32 @@ async def test_trouble_that_passes_is_repeated_until_an_answer_comes() -> None:
 def test_a_run_repeats_by_itself() -> None:
     found, endpoint, _ = play([LIMITED, Turn("Done.")])
     assert (found["episodes"]["scored"], found["request_repeats"], len(endpoint.requests)) == (1, 1, 2)
+
+
+async def test_a_whole_answer_is_one_whatever_its_connection_does_then() -> None:
+    with chat_endpoint(lambda body, number: Turn("Done.", early="after")) as endpoint:
+        async with ChatModel("any", URL(endpoint.url), patience=Patience(retries=0)) as model:
+            assert (await model.turn([{"role": "user", "content": "?"}], ())).content == "Done."
+
+
+async def test_a_stream_may_begin_with_a_byte_order_mark() -> None:
+    said = b'data: {"choices": [{"delta": {"content": "all of it"}, "finish_reason": "stop"}]}\n\n'
+    with chat_endpoint(lambda body, number: garbage(BOM_UTF8 + said, "text/event-stream")) as endpoint:
+        async with ChatModel("any", URL(endpoint.url), patience=Patience(retries=0)) as model:
+            assert (await model.turn([{"role": "user", "content": "?"}], ())).content == "all of it"
+
+
+@pytest.mark.parametrize("turn", [
+    Turn(status=500, raw=b"z" * 495 + b" sk-secret"), garbage(b"z" * 75 + b" sk-secret"),
+    garbage(b'{"a": "' + b"z" * 188 + b' sk-secret"}'), events("z" * 75 + " sk-secret"),
+    events(f'["{"z" * 72} sk-secret"]'),
+    Turn(status=500, body={"error": {"code": "c" * 77 + "sk-secret"}}),
+    Turn(status=302, raw=b"", headers={"Location": "/" + "z" * 495 + "sk-secret"}),
+])  # fmt: skip
+def test_no_part_of_a_key_is_told_where_an_error_is_cut(turn: Turn, tmp_path: Path) -> None:
+    _, _, done = play([turn], "--retries", "0", "--out", str(tmp_path))
+    said = done.output + "".join(file.read_text() for file in tmp_path.iterdir())
+    assert "sk-" not in said and ("[key]" in said or "z" * 490 in said)
 
 
 # ---- how long it waits
@@ -150,6 +179,45 @@ def test_an_odd_retry_after_is_none(text: str, seconds: float | None) -> None:
     assert retry_after_s({"Retry-After": text}) == seconds
 
 
+# ---- calls in pieces
+
+
+def calls_of(*pieces: Any) -> list[tuple[str, str, Any]]:
+    assembly = Assembly()
+    for piece in pieces:
+        assembly.add(json.dumps({"choices": [{"delta": {"tool_calls": [piece]}}]}))
+    assembly.add(DONE)
+    return [(call.id, call.name, call.arguments) for call in assembly.answer().calls]
+
+
+def piece(call_id: str | None, name: str | None, arguments: str, index: int | None = 0) -> Any:
+    return {"index": index, "id": call_id, "function": {"name": name, "arguments": arguments}}
+
+
+@pytest.mark.parametrize(
+    ("pieces", "calls"),
+    [
+        ([piece("a", "add", '{"n": 1}'), piece("b", "read", "{}")], [("a", "add", '{"n": 1}'), ("b", "read", "{}")]),
+        ([piece("a", "add", "{}"), piece("b", "add", "["), piece(None, None, "]")],
+         [("a", "add", "{}"), ("b", "add", "[]")]),
+        ([piece("a", "add", '{"n"'), piece("new", None, ": 1}")], [("a", "add", '{"n": 1}')]),
+        ([piece("a", "add", '{"n"'), piece("a", "add", ": 1}")], [("a", "add", '{"n": 1}')]),
+        ([piece("a", "ad", ""), piece("", "d", "{}")], [("a", "add", "{}")]),
+        ([piece("a", "add", "{}", None), piece("b", "add", "[", None), piece(None, None, "]", None)],
+         [("a", "add", "{}"), ("b", "add", "[]")]),
+    ],
+)  # fmt: skip
+def test_pieces_find_their_call_even_where_all_have_one_index(
+    pieces: list[Any], calls: list[tuple[str, str, str]]
+) -> None:
+    assert calls_of(*pieces) == calls
+
+
+@pytest.mark.parametrize("count", [-1, True, 1.5, "5", 10**30])
+def test_a_count_of_tokens_that_is_none_is_not_told(count: Any) -> None:
+    assert read_usage({"prompt_tokens": count, "completion_tokens": 5}) == Usage(None, 5)
+
+
 # ---- whatever an endpoint says is read, or is its trouble
 
 KEYS = st.sampled_from(
@@ -181,6 +249,7 @@ def is_sound(answer: Answer) -> bool:
 
 @settings(max_examples=60, deadline=None)
 @given(COMPLETIONS)
+@example({"choices": [{"message": {"content": "\ud800"}, "finish_reason": "\ud800"}]})
 def test_a_whole_answer_is_read_or_is_trouble(value: Any) -> None:
     try:
         answer = answer_of(json.dumps(value).encode())
@@ -191,6 +260,7 @@ def test_a_whole_answer_is_read_or_is_trouble(value: Any) -> None:
 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(COMPLETIONS, max_size=4))
+@example([{"choices": [{"delta": {"content": "\ud800"}, "finish_reason": "\ud800"}]}])
 def test_a_stream_is_read_or_is_trouble(values: list[Any]) -> None:
     assembly = Assembly()
     try:

@@ -13,6 +13,8 @@ from gymwire.adapters import McpOptions, SessionFailed, WrongRequest, connect
 from gymwire.adapters.foreign_mcp import read_handle, read_reward, without_mentions
 from gymwire.servers import Ending, Row, Transcript
 
+from tests.serving import serving
+
 SHOP = [sys.executable, str(Path(__file__).with_name("strange_shop.py"))]
 STATE = McpOptions(state_tool="open_shop", state_arg="session_id", reset_fields=("level",), reward_tool="grade")
 ROW = Row.of("Buy.", level=7, secret="x")
@@ -192,3 +194,44 @@ def test_an_answer_without_a_handle_fails_the_seed(text: str) -> None:
 @pytest.mark.parametrize("said", [answer("0.5"), answer('{"score": 0.5}'), answer("x", {"result": 0.5})])
 def test_rewards_are_read(said: dict[str, Any]) -> None:
     assert read_reward(said) == 0.5
+
+
+PLAIN = [sys.executable, str(Path(__file__).with_name("plain_mcp.py"))]
+
+
+async def test_an_answer_that_is_no_result_fails_its_session_and_no_other() -> None:
+    """It counted as a lost connection: the sessions that share it were lost with the next seed."""
+    options = McpOptions(state_arg="session", grader=lambda _: 1.0)
+    async with connect(PLAIN, mcp=options) as connection:
+        first, second = await connection.session(), await connection.session()
+        with pytest.raises(
+            SessionFailed, match="no_content answered no tool result: content: Field required"
+        ) as failed:
+            await first.call("no_content")
+        assert failed.value.kind == "provider_unavailable"
+        await connection.session()
+        assert (await second.call("well")).text == "well"
+        assert (await second.verify()).reward == 1.0
+
+
+async def test_a_result_that_is_structured_alone_is_shown_as_json() -> None:
+    async with connect(PLAIN, mcp=McpOptions(grader=lambda _: 1.0)) as connection, connection.session() as session:
+        assert (await session.call("only_structured")).text == '{"a": [1, null]}'
+
+
+async def test_a_schema_that_is_none_is_named() -> None:
+    with pytest.raises(WrongRequest, match=r"tools\.0\.inputSchema\.type: Field required"):
+        await connect([*PLAIN, "untyped"], mcp=McpOptions()).open()
+
+
+@pytest.mark.parametrize("wire", ["nemo-gym", "openenv", "mcp"])
+async def test_a_bridge_takes_schemas_that_say_null_and_no_control_calls(wire: str, tmp_path: Path) -> None:
+    words = (" ".join(PLAIN), "--from", "mcp", "--grader", "exact")
+    with serving(tmp_path / "log", *words, command="bridge") as running:
+        async with connect(running.url, wire=wire) as connection:
+            row = Row.of("Well?", expected_answer="well")
+            async with connection.session(row=row) as session:
+                assert [tool.name for tool in session.tools] == ["well", "only_structured", "no_content"]
+                assert (await session.call("well")).text == "well"
+                assert (await session.verify([{"role": "assistant", "content": "well"}])).reward == 1.0
+        assert "control calls of a wire: verify" in running.log_text()

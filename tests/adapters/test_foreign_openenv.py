@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -35,6 +36,7 @@ class Line:
         self.sockets = 0
         self.full = 0
         self.rewards: Any = lambda by: float(by)
+        self.done: Any = lambda at: at >= 3
 
     def app(self) -> web.Application:
         app = web.Application()
@@ -85,7 +87,7 @@ class Line:
 
     def observed(self, at: int, reward: Any) -> dict[str, Any]:
         observation = {"at": at, "metadata": {"secret": 1}}
-        return {"type": "observation", "data": {"observation": observation, "reward": reward, "done": at >= 3}}
+        return {"type": "observation", "data": {"observation": observation, "reward": reward, "done": self.done(at)}}
 
 
 @pytest.fixture
@@ -167,6 +169,41 @@ async def test_an_action_that_does_not_fit_is_the_policys_mistake(line: tuple[Li
         assert (await session.call("step", {"by": 1})).text == '{"at": 1}'
 
 
+async def test_an_action_that_does_not_fit_is_no_step(line: tuple[Line, str]) -> None:
+    """A policy could have its episode masked by one such action."""
+    async with connect(line[1], wire="openenv") as env, env.session() as session:
+        assert (await session.call("step", {"by": "far"})).is_error
+        assert (await session.verify()).reward == 0.0
+
+
+@pytest.mark.parametrize("done", ["true", 1])
+async def test_an_end_that_is_neither_true_nor_false_fails(line: tuple[Line, str], done: Any) -> None:
+    line[0].done = lambda at: done if at else False
+    async with connect(line[1], wire="openenv") as env, env.session() as session:
+        with pytest.raises(SessionFailed, match="neither true nor false"):
+            await session.call("step", {"by": 1})
+
+
+async def test_an_episode_that_is_over_when_it_begins_fails(line: tuple[Line, str]) -> None:
+    """Nobody could act in it; it scored 0."""
+    line[0].done = lambda at: True
+    async with connect(line[1], wire="openenv") as env:
+        with pytest.raises(SessionFailed, match="over already"):
+            await env.session()
+
+
+async def test_an_answer_that_nobody_asked_for_fails_the_session(line: tuple[Line, str]) -> None:
+    """It was taken for the answer to the next step, which was not sent."""
+    async with connect(line[1], wire="openenv") as env:
+        for ask in (lambda session: session.call("step", {"by": 1}), lambda session: session.verify()):
+            async with env.session() as session:
+                await session.call("step", {"by": 1})
+                socket: Any = vars(session)["_socket"]
+                socket._deliver(json.dumps(line[0].observed(2, 9.0)).encode())
+                with pytest.raises(SessionFailed, match="more than once"):
+                    await ask(session)
+
+
 @pytest.mark.parametrize("told", ["fail", "tell"])
 async def test_an_exception_inside_fails_or_is_told(line: tuple[Line, str], told: Any) -> None:
     options = OpenEnvOptions(on_execution_error=told)
@@ -213,5 +250,5 @@ async def test_wrong_inputs(line: tuple[Line, str]) -> None:
     with pytest.raises(WrongRequest, match="no action schema"):
         await connect(line[1] + "elsewhere", wire="openenv").open()
     async with connect(line[1], wire="openenv") as env:
-        with pytest.raises(WrongRequest, match="use row= or seed="):
+        with pytest.raises(WrongRequest, match=r"use row= .--rows. or seed="):
             await env.session(split="train", index=0)

@@ -19,7 +19,9 @@ from gymwire.servers import Ending, Row, Tool
 from gymwire.servers.transcripts import chat_messages
 from multidict import CIMultiDict, CIMultiDictProxy
 
-TOOLS = tuple(Tool(name, "", {"type": "object"}) for name in ("ping", "odd/name", "broken", "drop", "verify"))
+TOOLS = tuple(
+    Tool(name, "", {"type": "object"}) for name in ("ping", "odd/name", "broken", "drop", "limited", "verify")
+)
 ROW = Row(prompt=[{"role": "user", "content": "Hello."}], data={"secret": 7}, tools=TOOLS)
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -56,6 +58,8 @@ class Gym:
         await self._see(request)
         if request.path == "/broken":
             return web.json_response("ValueError('x')", status=500)
+        if request.path == "/limited":
+            return web.Response(text="Slow down.", status=self.status)
         if request.path == "/drop":
             self.drops += 1
             assert request.transport is not None
@@ -103,7 +107,7 @@ async def test_the_whole_row_goes_to_seed_and_to_verify(gym: tuple[Gym, Connecti
 
 async def test_tools_of_the_row_are_called_by_their_quoted_names(gym: tuple[Gym, Connection]) -> None:
     async with gym[1].session(row=ROW) as session:
-        assert [tool.name for tool in session.tools] == ["ping", "odd/name", "broken", "drop"]
+        assert [tool.name for tool in session.tools] == ["ping", "odd/name", "broken", "drop", "limited"]
         result = await session.call("odd/name", {})
         assert (result.text, result.is_error) == ("at /odd%2Fname", True)
         assert "There is no tool called 'verify'" in (await session.call("verify", {})).text
@@ -113,6 +117,15 @@ async def test_a_broken_server_fails_the_session(gym: tuple[Gym, Connection]) ->
     async with gym[1].session(row=ROW) as session:
         with pytest.raises(SessionFailed, match=r"provider_unavailable at call: HTTP 500"):
             await session.call("broken")
+
+
+@pytest.mark.parametrize("status", [401, 407, 408, 429])
+async def test_what_stands_before_the_tools_fails_the_session(gym: tuple[Gym, Connection], status: int) -> None:
+    """A limit of the server's or a token that lacks was shown to the policy, and the episode was scored."""
+    async with gym[1].session(row=ROW) as session:
+        gym[0].status = status
+        with pytest.raises(SessionFailed, match=f"provider_unavailable at call: HTTP {status}: Slow down"):
+            await session.call("limited")
 
 
 async def test_delivery_unknown_is_a_failure_and_nothing_is_repeated(gym: tuple[Gym, Connection]) -> None:
@@ -273,6 +286,13 @@ def test_a_cookie_goes_when_the_server_says_so() -> None:
     assert jar.header == "b=2"
     jar.merge(_reply("b=; expires=Thu, 01 Jan 1970 00:00:00 GMT", "nonsense"))
     assert (jar.header, len(jar)) == ("", 0)
+
+
+@pytest.mark.parametrize("value", ["\x01", "a\x7f", "\udcff", "a\tb"])
+def test_what_no_header_can_carry_back_is_no_cookie(value: str) -> None:
+    jar = CookieJar()
+    jar.merge(_reply(f"a={value}; Path=/", "b=2"))
+    assert jar.header == "b=2"
 
 
 def test_messages_become_items_and_come_back_as_messages() -> None:

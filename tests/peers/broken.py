@@ -1,4 +1,4 @@
-"""An environment whose own code breaks in every second row: what a peer must see masked, and never as 0."""
+"""An environment whose code breaks in every second row, which a peer must see masked and never as 0; an odd name."""
 
 from __future__ import annotations
 
@@ -8,6 +8,12 @@ from dataclasses import replace
 from gymwire.servers import Row
 from gymwire.servers.environment import tool
 from gymwire.servers.environments.ledger import Ledger
+
+
+class OddlyNamed(Ledger):
+    """A name that no package and no class can have as it stands, and that a class of verifiers' own begins with."""
+
+    name = "NeMo-Gym."
 
 
 class BrokenLedger(Ledger):

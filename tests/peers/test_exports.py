@@ -41,7 +41,8 @@ GYM = [*parts_of(Battery, 2), *parts_of(Ledger, 2)]
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     """A server that nobody else uses: what is live on it is ours."""
     log = tmp_path_factory.mktemp("exports") / "server.log"
-    with serving(log, "battery", "ledger", "tests.peers.broken:BrokenLedger") as running:
+    odd = ("tests.peers.broken:BrokenLedger", "tests.peers.broken:OddlyNamed")
+    with serving(log, "battery", "ledger", *odd) as running:
         yield running
 
 
@@ -64,7 +65,7 @@ def of_package(python: Path, served: Running, folder: Path) -> Evaluation:
             folder / "out",
             "--split",
             "eval",
-            "--limit",
+            "--count",
             "5",
             *asked(model.url),
         )
@@ -153,7 +154,7 @@ def test_no_place_of_the_server_stays_taken(evaluations: Evaluations, served: Ru
 @pytest.fixture(scope="module")
 def folders(served: Running, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     at = tmp_path_factory.mktemp("folders")
-    few = ("--limit", "3")
+    few = ("--count", "3")
     made = {
         version: exported("prime-rl", f"{served.url}/ledger", at / version, *few, "--target-version", version)
         for version in ("0.10.0", "0.9")
@@ -179,6 +180,16 @@ def test_its_models_take_the_configs_and_its_loader_the_rows(peer: str, folders,
     assert checked["0.10.0"]["renderer"] == "qwen3"
 
 
+def test_a_package_is_found_whatever_its_environment_is_called(served: Running, tmp_path: Path) -> None:
+    python = required(peer_python, "verifiers")
+    out = exported("verifiers", f"{served.url}/NeMo-Gym.", tmp_path / "out", "--count", "2")
+    command = [python, Path(__file__).with_name("exports_check.py"), out]
+    status, output = finished(command, tmp_path / "log", peer_env(python), tmp_path, 120)
+    assert status == 0, output[-4000:]
+    found = json.loads(next(line for line in output.splitlines() if line[:1] == "{"))
+    assert found["eval"]["rows"] == rows_of(out / "gymwire_nemo_gym" / "rows.jsonl")
+
+
 def test_every_renderer_that_may_be_written_is_one(tmp_path: Path) -> None:
     python = required(peer_python, "verifiers")
     names = sorted({family.renderer for family in FAMILIES} | {"auto"})
@@ -197,7 +208,7 @@ def gym(served: Running, tmp_path_factory: pytest.TempPathFactory) -> dict[str, 
     python = required(peer_python, "nemo_gym_0_7")
     at = tmp_path_factory.mktemp("gym")
     for name in ("battery", "ledger"):
-        exported("nemo-gym", f"{served.url}/{name}", at / "roots" / name, "--limit", "2")
+        exported("nemo-gym", f"{served.url}/{name}", at / "roots" / name, "--count", "2")
     return launched(python, at, [at / "roots" / name for name in ("battery", "ledger")], GYM)
 
 

@@ -172,6 +172,19 @@ def test_a_standard_size_without_end_is_refused(monkeypatch: pytest.MonkeyPatch)
     assert RowSource(Numbers).count("train") == 10
 
 
+@pytest.mark.parametrize("error", [ValueError("no data"), SystemExit("no data")])
+def test_rows_that_raise_end_with_a_sentence(error: BaseException) -> None:
+    """A server whose rows called `sys.exit` ended with status 0 and said nothing."""
+
+    class Broken(Environment):
+        @classmethod
+        def rows(cls, split: str, count: int | None, seed: int) -> Iterator[Row]:
+            raise error
+
+    with pytest.raises(RowError, match=r"broken: `rows` failed for split 'train': \w+: no data"):
+        list(generated_rows(Broken, "train"))
+
+
 def test_unknown_splits_and_negative_counts_are_refused() -> None:
     with pytest.raises(RowError, match="no split 'test'; there are: train, eval"):
         list(generated_rows(Numbers, "test"))

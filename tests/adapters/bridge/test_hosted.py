@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from gymwire.adapters import SessionFailed, connect
+from gymwire.adapters import SessionFailed, WrongRequest, connect
 from gymwire.adapters.bridge import reasoning_gym
 from gymwire.adapters.bridge.lines import LineProcess
 from gymwire.adapters.bridge.sources import hosted
@@ -22,13 +22,18 @@ from tests.serving import Running, serving
 
 HERE = Path(__file__).parent
 WORKER, DICE = f"sh {HERE / 'counting_worker.sh'}", str(HERE / "dice.py")
-#: Answers a step with two lines.
+#: Answers one kind of question with two lines, and a verify with what the row says.
 TWICE = """
 import json, sys
 for line in sys.stdin:
-    asked = json.loads(line)["op"]
-    answer = {"tools": [{"name": "go", "parameters": {"type": "object"}}]} if asked == "describe" else {"reward": 1}
-    sys.stdout.write((json.dumps(answer) + "\\n") * (1 + (asked == "step")))
+    question = json.loads(line)
+    asked = question["op"]
+    answer = said = said if asked == "verify" else question.get("data", {}).get("verify", {})
+    if asked == "describe":
+        answer = {"tools": [{"name": "go", "parameters": {"type": "object"}, "read_only": True}]}
+    elif asked != "verify":
+        answer = {"reward": 0.25}
+    sys.stdout.write((json.dumps(answer) + "\\n") * (1 + (asked == sys.argv[1])))
     sys.stdout.flush()
 """
 WIRES = ("local", "nemo-gym", "openenv", "mcp")
@@ -93,6 +98,13 @@ async def test_a_row_is_a_seed_and_the_same_seed_the_same_episode() -> None:
         assert seen[0] == seen[1] != seen[2]
 
 
+@pytest.mark.parametrize("seed", ["abc", -1, 1.5, True])
+async def test_a_row_whose_seed_is_none_is_refused(seed: Any) -> None:
+    async with connect(hosted("gymnasium", "FrozenLake-v1")) as connection:
+        with pytest.raises(WrongRequest, match="whole number from 0 on"):
+            await connection.session(row=Row(data={"seed": seed}))
+
+
 async def test_an_episode_that_is_over_ends_and_is_scored() -> None:
     environment = hosted("gymnasium", "FrozenLake-v1")
     async with (
@@ -149,15 +161,65 @@ def test_nothing_of_a_program_that_does_not_describe_itself_is_left(monkeypatch:
     assert sleepers() == []
 
 
-async def test_a_second_line_for_one_question_is_no_answer_to_the_next(tmp_path: Path) -> None:
-    """Its reward would be another answer's."""
+def test_a_program_that_answers_without_end_is_said_at_the_start() -> None:
+    """All of it was kept for as long as it might answer."""
+    with pytest.raises(DefinitionError, match="yes answered no JSON object"):
+        hosted("jsonl-worker", "yes")
+
+
+@pytest.fixture
+def twice(tmp_path: Path) -> str:
     program = tmp_path / "twice.py"
     program.write_text(TWICE)
-    async with connect(hosted("jsonl-worker", f"{sys.executable} {program}")) as connection:
-        session = await connection.session(row=Row())
+    return f"{sys.executable} {program}"
+
+
+@pytest.mark.parametrize("asked", ["step", "verify"])
+async def test_a_second_line_for_one_question_is_no_answer_to_the_next(twice: str, asked: str) -> None:
+    """Its reward would be another answer's. Where it came late it was taken for verify's, and verify's is left."""
+    async with connect(hosted("jsonl-worker", f"{twice} {asked}")) as connection:
+        session = await connection.session(row=Row(data={"verify": {"reward": 1}}))
         with pytest.raises(SessionFailed, match="more than one line"):
             await session.call("go", {})
             await session.verify()
+
+
+def test_a_second_line_is_said_at_the_start(twice: str) -> None:
+    with pytest.raises(DefinitionError, match="more than one line; what is no answer belongs on stderr"):
+        hosted("jsonl-worker", f"{twice} describe")
+
+
+async def test_a_program_is_asked_one_question_at_a_time(twice: str) -> None:
+    """Whatever it calls read-only: its answers carry no name of their question."""
+    async with connect(hosted("jsonl-worker", f"{twice} nothing")) as connection:
+        session = await connection.session(row=Row(data={"verify": {"reward": None, "components": {}}}))
+        await asyncio.gather(*(session.call("go", {}) for _ in range(4)))
+        assert (await session.verify()).reward == 1.0
+
+
+@pytest.mark.parametrize(
+    ("verified", "reward"),
+    [
+        ({"reward": 0.5, "components": {}}, 0.5),
+        ({"reward": 0.5, "components": {"a": 0.2, "b": 0.3}}, 0.5),
+        ({"components": {"a": 0.2, "b": 0.3}}, 0.5),
+        ({"reward": 3, "components": {"a": 0.5}}, None),
+        ({"reward": {"a": 0.5}}, None),
+        ({"components": 0}, None),
+        ({"components": 0, "reward": 1}, None),
+        ({"components": [1]}, None),
+        ({"reward": True}, None),
+    ],
+)
+async def test_a_score_of_no_known_form_is_masked(twice: str, verified: dict[str, Any], reward: float | None) -> None:
+    async with connect(hosted("jsonl-worker", f"{twice} nothing")) as connection:
+        session = await connection.session(row=Row(data={"verify": verified}))
+        if reward is not None:
+            assert (await session.verify()).reward == reward
+            return
+        with pytest.raises(SessionFailed) as failed:
+            await session.verify()
+        assert failed.value.kind == "verifier_error"
 
 
 async def test_a_done_of_the_program_ends_the_episode() -> None:
@@ -270,6 +332,37 @@ async def test_many_answers_at_once_are_scored_by_a_few_processes() -> None:
         outcomes = await asyncio.gather(*(session.verify(said("<answer>none</answer>")) for session in sessions))
         assert len(outcomes) == 24
         assert len(environment.scorer._free) <= reasoning_gym.PROCESSES  # pyright: ignore
+
+
+def test_gymnasiums_environment_is_made_as_the_settings_say() -> None:
+    """It was looked at without them: a wrong one was found by every session, and the tool was another space's."""
+    for wrong in ({"map_name": "9x9"}, {"lakes": 2}):
+        with pytest.raises(DefinitionError, match="gymnasium cannot make 'FrozenLake-v1'"):
+            hosted("gymnasium", "FrozenLake-v1", wrong)
+    import gymnasium
+
+    class Wide(gymnasium.Env[int, int]):
+        observation_space = gymnasium.spaces.Discrete(1)
+
+        def __init__(self, width: int = 2) -> None:
+            self.action_space = gymnasium.spaces.Discrete(width)
+
+    gymnasium.register("Wide-v0", Wide)
+    (spec,) = hosted("gymnasium", "Wide-v0", {"width": 5, "reward": "last"}).tool_specs.values()
+    assert spec.tool.parameters["properties"]["action"]["maximum"] == 4
+
+
+def test_a_files_functions_are_called_as_the_file(tmp_path: Path) -> None:
+    """A module of the same name, loaded before, had it called by a number that was another at every start."""
+    for name, called in (("json.py", "json"), ("my-dice 2.py", "my-dice_2")):
+        (tmp_path / name).write_text(Path(DICE).read_text())
+        assert hosted("functions", str(tmp_path / name)).name == called
+
+
+def test_a_verify_that_takes_no_transcript_is_said_at_the_start(tmp_path: Path) -> None:
+    (tmp_path / "tools.py").write_text("def roll() -> int: return 4\n\ndef verify() -> float: return 1.0\n")
+    with pytest.raises(DefinitionError, match="verify takes the transcript alone"):
+        hosted("functions", str(tmp_path / "tools.py"))
 
 
 @pytest.mark.parametrize("kind, target, settings", [("gymnasium", "FrozenLake-v1", {"reward": "most"})])

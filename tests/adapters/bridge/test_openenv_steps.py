@@ -9,7 +9,7 @@ from gymwire.adapters import SessionFailed, connect
 from gymwire.adapters.bridge.openenv_class import HostedAsyncOpenEnv, HostedOpenEnv, _act, _act_async
 from gymwire.servers import Row
 from gymwire.servers.catalog import Served
-from gymwire.servers.environment import passed_on
+from gymwire.servers.environment import DefinitionError, passed_on
 from gymwire.servers.types import Tool
 from pydantic import BaseModel
 
@@ -62,3 +62,8 @@ async def test_a_reward_that_is_no_number_is_ours_whatever_the_policy_is_told(ho
             await session.call("act", {"number": "nan"})
         with pytest.raises(SessionFailed):
             await session.verify()
+
+
+async def test_a_setting_that_the_class_does_not_take_is_said_at_the_start() -> None:
+    with pytest.raises(DefinitionError, match="'size'; --set KEY=VALUE gives Theirs its arguments"):
+        await Served(Blocking, {"size": 3, "reward": "sum"}).prepare()

@@ -25,7 +25,8 @@ from tests.serving import free_port
 
 Message = MutableMapping[str, Any]
 LABEL = "tangerine-71"
-ROW = Row.of("Write three notes, then say the password.", expected_answer=LABEL, notes=3)
+LINES = 'the first line\nand the "second"'
+ROW = Row.of("Write three notes, then say the password.", expected_answer=LABEL, notes=3, solution=LINES)
 
 
 class Desk(Environment):

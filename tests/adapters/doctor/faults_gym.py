@@ -10,7 +10,7 @@ from typing import Any
 
 from gymwire.servers.sessions import Limits
 
-from tests.adapters.doctor.bad_server import LABEL, Answer, Ask, Fault, Request
+from tests.adapters.doctor.bad_server import LABEL, LINES, Answer, Ask, Fault, Request
 from tests.adapters.doctor.tampering import is_tool
 
 SMALL = Limits(max_sessions=4, queue_timeout_s=0.2)
@@ -212,7 +212,34 @@ class OneByOne(Fault):
             return await ask(request)
 
 
+class RefusesUnderLoad(Fault):
+    """Quick, since it carries nothing out while many sessions are open."""
+
+    def __init__(self) -> None:
+        self.open = 0
+
+    async def http(self, request: Request, ask: Ask) -> Answer:
+        self.open += {"seed_session": 1, "close_session": -1}.get(request.route, 0)
+        answer = await ask(request)
+        if is_tool(request) and self.open > 8:
+            answer.status = 422
+        return answer
+
+
 # ---- answers
+
+
+def refuse_calls(request: Request, answer: Answer) -> Answer:
+    if is_tool(request):
+        answer.status = 403
+    return answer
+
+
+def tell_lines(request: Request, answer: Answer) -> Answer:
+    """JSON writes a line break in two characters."""
+    if request.route == "verify" and answer.status == 200:
+        answer.say(answer.json() | {"debug": [LINES]})
+    return answer
 
 
 def other_status(before: int, after: int) -> Callable[[Request, Answer], Answer]:

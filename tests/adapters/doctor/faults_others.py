@@ -93,6 +93,11 @@ def any_session(request: Request, result: dict[str, Any]) -> None:
         result |= {"isError": False, "_meta": {"gymwire/code": "ok"}}
 
 
+def show_code(request: Request, result: dict[str, Any]) -> None:
+    if result.get("isError"):
+        result.setdefault("_meta", {})["debug"] = ["Traceback (most recent call last):\n  File ..."]
+
+
 def masked_is_zero(request: Request, result: dict[str, Any]) -> None:
     if request.json()["params"].get("name") == "verify" and result.get("isError"):
         zero = json.dumps({"reward": 0.0, "components": {}})

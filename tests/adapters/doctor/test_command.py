@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
+import signal
 import subprocess
 import sys
+import threading
 import urllib.request
 from pathlib import Path
 from xml.etree import ElementTree
@@ -79,6 +82,10 @@ def _free_places(url: str) -> int:
         ((f"http://127.0.0.1:{free_port()}",), "nothing answers at"),
         (("http://127.0.0.1:1", "--only", "politeness"), "there is no promise 'politeness'"),
         (("ftp://somewhere",), "is no URL of a server"),
+        (("http://127.0.0.1:1", "--wire", "local"), "no wire 'local'; the wires are: nemo-gym, openenv, mcp."),
+        (("http://me:secret@127.0.0.1:1", "--token", "sesame"), "give one of the two"),
+        (("http://127.0.0.1:1", "--seconds", "nan"), "more than 0"),
+        (("http://127.0.0.1:1", "--max-p95", "0"), "more than 0"),
         (("http://127.0.0.1:1", "--rows", "no_such_file.jsonl"), "no_such_file.jsonl"),
         (("http://127.0.0.1:1", "--call", "write {"), "--call 'write {'"),
         ((), "which server?"),
@@ -122,6 +129,81 @@ def test_a_wrong_token_is_one_sentence() -> None:
         assert check(url, "--only", "token", "--token", "sesame")[0] == 0
         status, _, said = check(url, "--token", "open")
     assert status == 2 and "does not accept this token" in said
+
+
+TOKEN = "open-sesame-7281"
+#: Ends a line, colours it, names the window; half a character; what XML is made of.
+CONTROLS = "\r\x1b[31m\x1b]0;mine\x07\x00\x9b\ud800 <b>&]]>"
+
+
+class Echoes(Fault):
+    """Tells everybody what it was asked with, in characters that do more than be read, and differently every time."""
+
+    tokens = (TOKEN,)
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    async def http(self, request: Request, ask: Ask) -> Answer:
+        answer = await ask(request)
+        if request.path.endswith(("/write", "/mcp")) and b"write" in request.body + request.path.encode():
+            self.asked += 1
+            told = f"{CONTROLS} {self.asked} {'x' * 260}{request.headers['authorization']}"
+            if request.path.endswith("/write"):
+                return answer.say(json.dumps(told))
+            body = answer.json()
+            if "content" in body.get("result", {}):
+                body["result"]["content"] = [{"type": "text", "text": told}]
+            return answer.say(body)
+        return answer
+
+
+@pytest.mark.parametrize("wire", ["nemo-gym", "mcp"])
+def test_no_report_shows_the_token_or_obeys_the_server(wire: str, tmp_path: Path) -> None:
+    file = tmp_path / "check.xml"
+    arguments = ("--wire", wire, "--token", TOKEN, "--only", "repeatable", "--only", "shapes")
+    with standing(Echoes()) as url:
+        status, shown, said = check(url, *arguments)
+        data_status, data, data_said = check(url, *arguments, "--json", "--junit", str(file))
+    assert status == data_status == 1
+    found = {item["name"]: item for item in json.loads(data)["promises"]}
+    assert found["repeatable"]["verdict"] == "fail" and found["repeatable"]["evidence"]
+    assert ElementTree.parse(file).getroot().get("failures") == "1"
+    for text in (shown, said, data, data_said, file.read_text()):
+        assert TOKEN not in text and TOKEN[:8] not in text
+        assert not any(character in text for character in "\r\x1b\x07\x00\x9b")
+
+
+class Withholds(Fault):
+    """Begins every session, and answers from the third seed on only when somebody gave up before."""
+
+    def __init__(self) -> None:
+        self.seeds, self.waits, self.is_over = 0, threading.Event(), threading.Event()
+
+    async def http(self, request: Request, ask: Ask) -> Answer:
+        answer = await ask(request)
+        if b"seed_session" in request.path.encode() + request.body and not self.is_over.is_set():
+            self.seeds += 1
+            if self.seeds > 6:
+                self.waits.set()
+                await asyncio.to_thread(self.is_over.wait)
+        return answer
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("wire", ["nemo-gym", "mcp"])
+def test_an_interrupted_examination_gives_back_also_what_was_never_answered(wire: str, number: int) -> None:
+    fault = Withholds()
+    with standing(fault) as url:
+        command = [sys.executable, "-m", "gymwire.servers.cli", "check", url, "--wire", wire, "--json"]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+            assert fault.waits.wait(60)
+            process.send_signal(number)
+            fault.is_over.set()
+            shown, said = process.communicate(timeout=60)
+        free = _free_places(url)
+    assert (process.returncode, shown, free) == (130, "", 1024)
+    assert "interrupted" in said and "Traceback" not in said
 
 
 def test_list_names_every_promise() -> None:

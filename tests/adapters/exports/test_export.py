@@ -43,7 +43,7 @@ def served(tmp_path_factory: pytest.TempPathFactory):
 def folders(served: str, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """battery, exported for everybody."""
     at = tmp_path_factory.mktemp("folders")
-    few = {target: () if target == "openenv" else ("--limit", "3") for target in TARGETS}
+    few = {target: () if target == "openenv" else ("--count", "3") for target in TARGETS}
     return {target: exported(target, f"{served}/battery", at / target, *few[target]) for target in TARGETS}
 
 
@@ -97,7 +97,7 @@ def test_a_row_with_data_beside_its_place_stands_for_itself() -> None:
 def test_rows_of_a_file_are_written_whole(target: str, served: str, tmp_path: Path) -> None:
     file = tmp_path / "mine.jsonl"
     file.write_bytes(b"".join(generated_lines(Battery, "eval", 5)))
-    out = exported(target, f"{served}/battery", tmp_path / "out", "--rows", str(file), "--limit", "4")
+    out = exported(target, f"{served}/battery", tmp_path / "out", "--rows", str(file), "--count", "4")
     rows = [{key: row[key] for key in row if key != "agent_ref"} for row in rows_of(out / ROWS[target])]
     assert rows == rows_of(file)[:4]
     assert "mine.jsonl" in (out / "README.md").read_text()
@@ -114,7 +114,7 @@ def test_a_row_that_names_no_tools_gets_the_servers(served: str, tmp_path: Path)
 def test_looking_at_rows_leaves_no_session_behind(served: str, tmp_path: Path) -> None:
     from urllib.request import urlopen
 
-    exported("verifiers", f"{served}/ledger", tmp_path / "out", "--split", "eval", "--limit", "60")
+    exported("verifiers", f"{served}/ledger", tmp_path / "out", "--split", "eval", "--count", "60")
     with urlopen(f"{served}/metrics") as answer:
         metrics = answer.read().decode()
     assert "gymwire_slots_free 40.0" in metrics
@@ -149,7 +149,7 @@ def test_nothing_written_needs_gymwire_and_no_place_of_a_template_is_left(target
 
 @pytest.mark.parametrize("version", ["0.10.0", "0.9"])
 def test_prime_rls_keys_are_those_of_the_version(version: str, served: str, tmp_path: Path) -> None:
-    out = exported("prime-rl", f"{served}/battery", tmp_path / "out", "--limit", "1", "--target-version", version)
+    out = exported("prime-rl", f"{served}/battery", tmp_path / "out", "--count", "1", "--target-version", version)
     config = toml(out / "rl.toml")
     for source in config["orchestrator"]["train"]["source"]:
         del source["env"]  # verifiers' models check it, in tests/peers
@@ -174,8 +174,8 @@ def test_prime_rls_numbers_come_from_the_server(folders, served: str) -> None:
 
 def test_a_server_of_one_place_gets_a_group_of_one(tmp_path: Path) -> None:
     with serving(tmp_path / "log", "battery", "--max-sessions", "1") as running:
-        config = toml(exported("prime-rl", running.url, tmp_path / "out", "--limit", "2") / "rl.toml")
-        recipe = yaml_of(exported("nemo-rl", running.url, tmp_path / "rl", "--limit", "2") / "grpo_battery.yaml")
+        config = toml(exported("prime-rl", running.url, tmp_path / "out", "--count", "2") / "rl.toml")
+        recipe = yaml_of(exported("nemo-rl", running.url, tmp_path / "rl", "--count", "2") / "grpo_battery.yaml")
     assert config["orchestrator"]["concurrency"]["max_inflight"] == 1
     assert config["orchestrator"]["train"]["group_size"] == 1
     assert recipe["grpo"]["num_prompts_per_step"] * recipe["grpo"]["num_generations_per_prompt"] == 1
@@ -191,7 +191,7 @@ def test_a_server_of_one_place_gets_a_group_of_one(tmp_path: Path) -> None:
     ],
 )
 def test_renderer_and_parser_are_the_models(model: str, renderer: str, parser: str, served: str, tmp_path) -> None:
-    out = exported("prime-rl", f"{served}/battery", tmp_path / "out", "--limit", "1", "--model", model)
+    out = exported("prime-rl", f"{served}/battery", tmp_path / "out", "--count", "1", "--model", model)
     config = toml(out / "rl.toml")
     assert config["model"]["name"] == model
     assert config["orchestrator"]["renderer"]["name"] == renderer
@@ -199,7 +199,7 @@ def test_renderer_and_parser_are_the_models(model: str, renderer: str, parser: s
 
 
 def test_an_unknown_model_is_said_to_be_one(served: str, tmp_path: Path) -> None:
-    done = gymwire_export("prime-rl", f"{served}/battery", tmp_path / "out", "--limit", "1", "--model", "me/mine")
+    done = gymwire_export("prime-rl", f"{served}/battery", tmp_path / "out", "--count", "1", "--model", "me/mine")
     assert done.exit_code == 0
     assert "No renderer is known for me/mine" in done.stderr
     assert "inference.vllm" not in (tmp_path / "out" / "rl.toml").read_text()
@@ -207,7 +207,7 @@ def test_an_unknown_model_is_said_to_be_one(served: str, tmp_path: Path) -> None
 
 @pytest.mark.parametrize("version", ["main", "2025"])
 def test_nemo_rls_keys_are_those_of_the_version(version: str, served: str, tmp_path: Path) -> None:
-    out = exported("nemo-rl", f"{served}/battery", tmp_path / "out", "--limit", "1", "--target-version", version)
+    out = exported("nemo-rl", f"{served}/battery", tmp_path / "out", "--count", "1", "--target-version", version)
     config = yaml_of(out / "grpo_battery.yaml")
     agent = config["env"]["nemo_gym"].pop("gymwire_battery_simple_agent")
     assert agent == {"responses_api_agents": {"simple_agent": {"max_steps": Battery.max_turns}}}
@@ -219,8 +219,8 @@ def test_nemo_rls_keys_are_those_of_the_version(version: str, served: str, tmp_p
 
 def test_nemo_gym_of_old_has_no_environment_server(served: str, tmp_path: Path) -> None:
     name = "resources_servers/gymwire_battery/configs/gymwire_battery.yaml"
-    new = exported("nemo-gym", f"{served}/battery", tmp_path / "new", "--limit", "1")
-    old = exported("nemo-gym", f"{served}/battery", tmp_path / "old", "--limit", "1", "--target-version", "0.4.0")
+    new = exported("nemo-gym", f"{served}/battery", tmp_path / "new", "--count", "1")
+    old = exported("nemo-gym", f"{served}/battery", tmp_path / "old", "--count", "1", "--target-version", "0.4.0")
     assert yaml_of(new / name).keys() - yaml_of(old / name).keys() == {"gymwire_battery_environment_server"}
 
 
@@ -232,23 +232,30 @@ def test_no_token_is_written_anywhere(tmp_path: Path) -> None:
     with serving(tmp_path / "log", "battery", "--token-file", str(tmp_path / "tokens")) as running:
         assert "asks for a token" in refused("prime-rl", running.url, tmp_path / "none")
         for target in TARGETS:
-            options = () if target == "openenv" else ("--limit", "1")
+            options = () if target == "openenv" else ("--count", "1")
             out = tmp_path / target
             exported(target, running.url, out, *options, "--token", "a-secret-of-at-least-sixteen-characters")
             assert not [file for file in out.rglob("*") if file.is_file() and "a-secret" in file.read_text()]
     assert "cannot name a variable" in (tmp_path / "prime-rl" / "README.md").read_text()
 
 
+def test_a_token_that_nobody_asks_for_is_not_spoken_of(served: str, tmp_path: Path) -> None:
+    options = ("--count", "1", "--token", "a-secret-of-at-least-sixteen-characters")
+    out = exported("prime-rl", f"{served}/battery", tmp_path / "out", *options)
+    said = (out / "README.md").read_text()
+    assert "asks for a token" not in said and "--token-file" not in said
+
+
 # ---- the folder
 
 
 def test_what_exists_is_not_overwritten_without_force(served: str, tmp_path: Path) -> None:
-    out = exported("verifiers", f"{served}/battery", tmp_path / "out", "--limit", "1")
+    out = exported("verifiers", f"{served}/battery", tmp_path / "out", "--count", "1")
     (out / "eval.toml").write_text("mine")
     (out / "notes").write_text("kept")
-    assert "--force" in refused("verifiers", f"{served}/battery", out, "--limit", "1")
+    assert "--force" in refused("verifiers", f"{served}/battery", out, "--count", "1")
     assert (out / "eval.toml").read_text() == "mine"
-    exported("verifiers", f"{served}/battery", out, "--limit", "2", "--force")
+    exported("verifiers", f"{served}/battery", out, "--count", "2", "--force")
     assert (out / "eval.toml").read_text() != "mine" and (out / "notes").read_text() == "kept"
     assert len(rows_of(out / ROWS["verifiers"])) == 2
 
@@ -259,6 +266,25 @@ def test_an_empty_folder_is_filled_and_a_file_is_in_the_way(served: str, tmp_pat
     (tmp_path / "file").write_text("")
     assert "is no folder" in refused("openenv", f"{served}/battery", tmp_path / "file")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["empty", "file"]
+
+
+def test_a_folder_that_cannot_be_written_whole_keeps_no_parts(served: str, tmp_path: Path) -> None:
+    (tmp_path / "out" / "README.md").mkdir(parents=True)
+    assert "cannot be written" in refused("openenv", f"{served}/battery", tmp_path / "out", "--force")
+    assert not [path for path in (tmp_path / "out").rglob("*") if path.name.endswith(".part")]
+
+
+def test_what_is_no_utf_8_ends_with_one_sentence(served: str, tmp_path: Path) -> None:
+    wrong = refused("prime-rl", f"{served}/battery", tmp_path / "out", "--count", "1", "--model", "a\udcff")
+    assert "is no UTF-8" in wrong
+    assert not list(tmp_path.iterdir())
+
+
+def test_how_many_rows_may_be_said_as_it_once_was(served: str, tmp_path: Path) -> None:
+    out = exported("verifiers", f"{served}/battery", tmp_path / "out", "--limit", "2")
+    assert len(rows_of(out / ROWS["verifiers"])) == 2
+    assert "2 rows, from" in (out / "README.md").read_text()
+    assert "--limit" not in gymwire_export("verifiers", "--help", tmp_path / "none").stdout
 
 
 # ---- wrong calls
@@ -272,7 +298,7 @@ def test_an_empty_folder_is_filled_and_a_file_is_in_the_way(served: str, tmp_pat
         ("verifiers", "/battery", ("--split", "train", "--rows", "x"), "two sources of rows"),
         ("verifiers", "/battery", ("--rows", "nowhere.jsonl"), "nowhere.jsonl: cannot be read"),
         ("verifiers", "/battery", ("--target-version", "9"), "for verifiers there are 0.4.0"),
-        ("openenv", "/battery", ("--limit", "3"), "openenv needs no rows"),
+        ("openenv", "/battery", ("--count", "3"), "openenv needs no rows"),
         ("verifiers", "", (), "serves several environments; name one with env= (--env): battery, ledger"),
         ("verifiers", "/bat", (), "Did you mean 'battery'?"),
     ],
@@ -288,13 +314,13 @@ def test_who_does_not_answer_and_who_is_no_gymwire_server(tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("face", ["/battery/gym", "/battery/openenv", "/battery/mcp", "/battery"])
 def test_any_url_of_the_environment_will_do(face: str, served: str, tmp_path: Path) -> None:
-    out = exported("verifiers", served + face, tmp_path / "out", "--limit", "1")
+    out = exported("verifiers", served + face, tmp_path / "out", "--count", "1")
     assert toml(out / "eval.toml")["env"]["taskset"]["task"]["resources_url"] == f"{served}/battery/gym"
 
 
 def test_what_a_shell_or_a_file_of_settings_would_misread_is_quoted(served: str, tmp_path: Path) -> None:
     url, out = f"{served}/battery".replace("://", "://user:secret@"), tmp_path / "a folder"
-    exported("prime-rl", url, out, "--limit", "2", "--model", 'a"b\nc')
+    exported("prime-rl", url, out, "--count", "2", "--model", 'a"b\nc')
     assert toml(out / "rl.toml")["model"]["name"] == 'a"b\nc'
     text = "".join(file.read_text() for file in out.iterdir())
     assert f"rl @ '{out}'/rl.toml" in text and "secret" not in text
@@ -302,7 +328,7 @@ def test_what_a_shell_or_a_file_of_settings_would_misread_is_quoted(served: str,
 
 def test_a_server_for_one_session_is_said_to_teach_nothing(tmp_path: Path) -> None:
     with serving(tmp_path / "log", "battery", "--max-sessions", "1") as running:
-        done = gymwire_export("prime-rl", running.url, tmp_path / "out", "--limit", "1")
+        done = gymwire_export("prime-rl", running.url, tmp_path / "out", "--count", "1")
     assert done.exit_code == 0 and "nothing is learned" in done.stderr
 
 

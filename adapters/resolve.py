@@ -112,10 +112,16 @@ def read_listing(reply: Reply) -> Json | None:
         value = orjson.loads(reply.body)
     except orjson.JSONDecodeError:
         return None
-    if not isinstance(value, dict) or not isinstance(value.get("limits"), dict):
+    if not isinstance(value, dict) or not _are_limits(value.get("limits")):
         return None
     listed = value.get("environments")
     return value if isinstance(listed, list) and all(map(_is_environment, listed)) else None
+
+
+def _are_limits(limits: Any) -> bool:
+    return isinstance(limits, dict) and all(
+        limit is None or (isinstance(limit, int | float) and limit >= 0) for limit in limits.values()
+    )
 
 
 def _is_environment(item: Any) -> bool:

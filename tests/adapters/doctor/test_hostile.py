@@ -253,6 +253,9 @@ async def test_messages_of_no_known_form_are_one_sentence_or_a_verdict(message: 
         {"environments": [{"name": "a", "wires": {"mcp": 5}}], "limits": {}},
         {"environments": [{"name": "a", "wires": {}, "tools": [5]}], "limits": {}},
         {"environments": [{"name": "a", "wires": {}, "splits": {"train": "many"}}], "limits": {}},
+        {"environments": [{"name": "a", "wires": {}}], "limits": {"queue_timeout_s": "long"}},
+        {"environments": [{"name": "a", "wires": {}}], "limits": {"idle_timeout_s": -1}},
+        {"environments": [{"name": "a", "wires": {}}], "limits": {"max_sessions": [8]}},
     ],
 )
 async def test_a_list_of_environments_that_is_not_ours_is_a_strangers(listing: Any) -> None:

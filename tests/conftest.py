@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import signal
 from collections.abc import Generator, Iterator
 
 import pytest
@@ -10,6 +11,12 @@ import pytest
 from tests.sandboxes import can_run
 from tests.serving import serving
 from tests.worlds import BUNDLED, PLACES
+
+
+def pytest_configure() -> None:
+    """Of what a shell starts in the background, Ctrl-C is ignored, by its children too: those of tests are to feel it."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")

@@ -18,7 +18,13 @@ from tests.peers.venvs import PeerMissing, beside_peer, peer_env
 
 ROOT = Path(__file__).parent.parent
 #: What runs the tests, and the tracker that one of them reads.
-RUNNER = ("pytest>=8.3,<10", "pytest-asyncio>=1.0,<2", "pytest-timeout>=2.3,<3", "tensorboard>=2.19,<3")
+RUNNER = (
+    "pytest>=8.3,<10",
+    "pytest-asyncio>=1.0,<2",
+    "pytest-timeout>=2.3,<3",
+    "pytest-xdist>=3,<4",
+    "tensorboard>=2.19,<3",
+)
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -30,7 +36,7 @@ def main(arguments: Sequence[str]) -> int:
         print(f"trainer: not to be had here: {missing}", flush=True)
         return 1 if module != "pytest" or os.environ.get("REQUIRE_PEERS") == "1" else 0
     if module == "pytest" and not options:
-        options = ["tests/trainer"]
+        options = ["tests/trainer", "-n", "2", "--dist", "loadfile"]
     return subprocess.run([str(python), "-m", module, *options], env=peer_env(python), cwd=ROOT).returncode
 
 

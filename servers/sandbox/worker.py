@@ -341,6 +341,12 @@ CGROUP_MEMORY = (
 HARD_LIMITS = {
     which: resource.getrlimit(which)[1] for name, which in vars(resource).items() if name.startswith("RLIMIT_")
 }
+#: What whoever began this ignores (`nohup`, a shell's background), and no program shall; two are Python's own.
+IGNORED = [
+    number
+    for number in signal.valid_signals() - {signal.SIGPIPE, signal.SIGXFSZ}
+    if signal.getsignal(number) is signal.SIG_IGN
+]
 PAGE = os.sysconf("SC_PAGE_SIZE")
 TICKS = os.sysconf("SC_CLK_TCK")
 
@@ -796,6 +802,8 @@ class Start:
         os.setsid()
         os.nice(NICE)
         libc.prctl(PR_SET_DUMPABLE, 1, 0, 0, 0)
+        for number in IGNORED:
+            _signal.signal(number, _signal.SIG_DFL)
         _signal.signal(_signal.SIGINT, _signal.default_int_handler)
         argv = [os.fsdecode(bytes(part)) for part in self._list()]
         os.mkdir(self.worker.folder, 0o700)

@@ -11,7 +11,7 @@ import sys
 import tempfile
 import time
 import wsgiref
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
@@ -24,7 +24,7 @@ from gymwire.servers.sandbox.pool import Pool
 from gymwire.servers.sandbox.select import Choice, launcher_of
 
 from tests.servers.sandbox.backends import busy, launcher, pool_of
-from tests.servers.sandbox.programs import HELLO, program
+from tests.servers.sandbox.programs import HELLO, executed, program
 
 #: What is needed to check a backend, without the rest of the package.
 STANDALONE = Path(worker.__file__).parent
@@ -197,6 +197,22 @@ async def test_a_full_disk_of_the_host_s_is_unavailable(tmp_path: Path, monkeypa
     finally:
         await pool.close()
         subprocess.run(["umount", str(tmp_path)], check=True)
+
+
+async def test_signals_that_whoever_began_us_ignores_end_a_program(ignored: None) -> None:
+    job = program("import os, sys\nos.kill(os.getpid(), int(sys.argv[1]))\nprint('alive')", str(int(signal.SIGHUP)))
+    async with pool_of("bubblewrap", slots=1) as pool:
+        for either in (job, executed(job)):
+            result = await pool.run(either)
+            assert (result.verdict, result.stdout) == (Verdict.CRASHED, b"")
+
+
+@pytest.fixture
+def ignored() -> Iterator[None]:
+    """What `nohup` does."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    yield
+    signal.signal(signal.SIGHUP, before)
 
 
 async def test_a_closed_pool_leaves_no_process() -> None:

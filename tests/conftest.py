@@ -14,7 +14,7 @@ from tests.worlds import BUNDLED, PLACES
 
 
 def pytest_configure() -> None:
-    """Of what a shell starts in the background, Ctrl-C is ignored, by its children too: those of tests are to feel it."""
+    """A shell's background ignores Ctrl-C, and so would every command that tests start and interrupt."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 

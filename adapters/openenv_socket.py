@@ -33,8 +33,8 @@ class Dropped(SessionFailed):
 class Socket:
     """An open socket. `ask` from one task at a time or from several: answers keep the order of the questions."""
 
-    def __init__(self, websocket: aiohttp.ClientWebSocketResponse[Any]) -> None:
-        self._websocket = websocket
+    def __init__(self, pool: Pool, websocket: aiohttp.ClientWebSocketResponse[Any]) -> None:
+        self._pool, self._websocket = pool, websocket
         self._loop = asyncio.get_running_loop()
         self._waiting: deque[asyncio.Future[bytes]] = deque()
         self._unasked: deque[bytes] = deque()
@@ -59,7 +59,7 @@ class Socket:
         timeout_s = CONNECT_TIMEOUT_S
         try:
             async with asyncio.timeout(timeout_s):
-                return cls(await pool.http().ws_connect(url, compress=0, max_msg_size=0, decode_text=False))
+                return cls(pool, await pool.http().ws_connect(url, compress=0, max_msg_size=0, decode_text=False))
         except aiohttp.ClientConnectorError as error:
             raise unreachable(url, error) from None
         except TimeoutError:
@@ -91,7 +91,7 @@ class Socket:
             await self._send(message, stage)
         timer = self._loop.call_later(timeout_s, _expire, future)
         try:
-            return _decode(await future, stage)
+            return self._decoded(await future, stage)
         except TimeoutError:
             self._lost = f"no answer within {timeout_s:g} s"
             raise SessionFailed(FailureKind.TRANSPORT_TIMEOUT, self._lost, stage) from None
@@ -103,9 +103,19 @@ class Socket:
     def check(self, stage: Stage) -> None:
         """Raises `SessionFailed` where an answer came that nobody asked for: it would be the next question's."""
         for data in self._unasked:
-            if _decode(data, stage).get("type") != "error":
+            if self._decoded(data, stage).get("type") != "error":
                 reason = "the server answered one question more than once"
                 raise SessionFailed(FailureKind.PROVIDER_UNAVAILABLE, reason, stage)
+
+    def _decoded(self, data: bytes, stage: Stage) -> Json:
+        answer = _message(data)
+        if answer is None or answer.get("type") == "error":
+            data = self._pool.hidden(data)
+            answer = _message(data)
+        if answer is None:
+            reason = f"not a message of OpenEnv's: {data[:80]!r}"
+            raise SessionFailed(FailureKind.PROVIDER_UNAVAILABLE, reason, stage)
+        return answer
 
     async def _send(self, message: str, stage: Stage) -> None:
         try:
@@ -173,11 +183,9 @@ def _why(kind: WSMsgType, code: int | None) -> str:
     return f"closed by the server, code {code}" if code is not None else "closed"
 
 
-def _decode(data: bytes, stage: Stage) -> Json:
+def _message(data: bytes) -> Json | None:
     try:
         value = orjson.loads(data)
     except orjson.JSONDecodeError:
-        value = None
-    if isinstance(value, dict) and isinstance(value.get("data"), dict):
-        return value
-    raise SessionFailed(FailureKind.PROVIDER_UNAVAILABLE, f"not a message of OpenEnv's: {data[:80]!r}", stage)
+        return None
+    return value if isinstance(value, dict) and isinstance(value.get("data"), dict) else None

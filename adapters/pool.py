@@ -136,7 +136,8 @@ class Pool:
             async with self.http().request(
                 method, url, data=body, headers=headers, timeout=timeout, allow_redirects=False
             ) as answer:
-                return Reply(answer.status, self._told(answer.status, await self._read(answer)), answer.headers)
+                body = await self._read(answer)
+                return Reply(answer.status, body if answer.status == 200 else self.hidden(body), answer.headers)
         except aiohttp.ConnectionTimeoutError:
             raise Unreachable(f"no connection to {url.origin()} within {CONNECT_TIMEOUT_S:g} s") from None
         except TimeoutError:  # aiohttp's timeouts are TimeoutErrors, some of them ClientErrors too
@@ -147,9 +148,9 @@ class Pool:
         except (aiohttp.ClientError, ConnectionError) as error:
             raise Undelivered(f"{url.origin()} broke the connection ({type(error).__name__})") from None
 
-    def _told(self, status: int, body: bytes) -> bytes:
-        """A body as anybody may keep it: errors of servers in debug show what they were asked, its token included."""
-        return body.replace(self._token.encode(), TOKEN_GONE.encode()) if self._token and status != 200 else body
+    def hidden(self, error: bytes) -> bytes:
+        """An error as anybody may keep it: servers in debug show what they were asked, its token included."""
+        return error.replace(self._token.encode(), TOKEN_GONE.encode()) if self._token else error
 
     async def _read(self, answer: aiohttp.ClientResponse) -> bytes:
         if self.max_bytes is None:

@@ -108,7 +108,7 @@ class SdkClient:
             kind = FailureKind.TRANSPORT_TIMEOUT if timed_out else FailureKind.PROVIDER_UNAVAILABLE
             raise SessionFailed(kind, said, stage) from None
         except (ValidationError, RuntimeError) as error:  # what the SDK finds in an answer; the connection is whole
-            reason = f"{name} answered no tool result: {_innermost(error)}"
+            reason = f"{name} answered no tool result: {self._told(_innermost(error))}"
             raise SessionFailed(FailureKind.PROVIDER_UNAVAILABLE, reason, stage) from None
         except Exception as error:  # the boundary of the SDK: a lost connection, a dead process
             self.broken = True

@@ -123,6 +123,7 @@ class JsonlWorker(Environment):
     async def reset(self, row: Row) -> str | None:
         self._process = await LineProcess.start(self.command)
         self._rewards: list[float] = []
+        self._steps = 0
         asked = {"op": "reset", "prompt": list(row.prompt), "data": dict(row.data), "seed": self.seed}
         answer = await self._ask(asked, STEP_S)
         self._offered = answer.get("tools")
@@ -135,7 +136,9 @@ class JsonlWorker(Environment):
         answer = await self._ask({"op": "step", "tool": name, "arguments": arguments}, STEP_S)
         if answer.get("reward") is not None:
             self._rewards.append(finite_number(answer["reward"], "a step"))
-        return ToolResult(_text(answer.get("text")), _flag(answer, "error"), _flag(answer, "done"))
+        result = ToolResult(_text(answer.get("text")), _flag(answer, "error"), _flag(answer, "done"))
+        self._steps += not result.is_error
+        return result
 
     async def verify(self, transcript: Transcript) -> Any:
         asked = {
@@ -149,8 +152,14 @@ class JsonlWorker(Environment):
         await self._process.finish()
         reward, components = answer.get("reward"), _components(answer)
         if reward is None:
-            return components or fsum(self._rewards)
+            return components or self._added()
         return Outcome(transcript.ending, finite_number(reward, "verify"), components)
+
+    def _added(self) -> float:
+        """The steps' rewards. An episode in which the policy did nothing is its own affair."""
+        if self._steps and not self._rewards:
+            raise SessionFailure("neither a step nor verify brought a reward", FailureKind.VERIFIER_ERROR)
+        return fsum(self._rewards)
 
     async def close(self) -> None:
         process, self._process = self._process, None

@@ -16,6 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ...servers.auth import TokenError, read_tokens
+from ...servers.cli import INTERRUPTED_EXIT
 from ...servers.commands.options import stop
 from ...servers.rows import read_rows
 from ...servers.types import Json, RowError
@@ -31,7 +32,7 @@ from ..resolve import FACES
 from ..session import WrongRequest
 from . import foreign_options as strangers
 
-BROKEN_EXIT, INTERRUPTED_EXIT = 1, 130
+BROKEN_EXIT = 1
 
 
 def _names(incomplete: str) -> list[str]:

@@ -15,6 +15,7 @@ from rich.console import Console
 from yarl import URL
 
 from ...servers.catalog import Served
+from ...servers.cli import INTERRUPTED_EXIT
 from ...servers.commands.options import environment_names, errors, read_served, split_names, stop
 from ...servers.types import Json
 from ..calls import read_json
@@ -28,7 +29,7 @@ from ..evaluation.report import write_report
 from ..evaluation.results import SUMMARY, Folder, StorageFull
 from ..evaluation.run import Run, State, Stopped, mark
 from ..evaluation.terminal import print_comparison, print_summary
-from ..evaluation.work import INTERRUPTED, INTERRUPTED_EXIT, Work
+from ..evaluation.work import INTERRUPTED, Work
 from ..foreign import McpOptions, OpenEnvOptions
 from ..resolve import WIRES, is_url
 from ..session import WrongRequest

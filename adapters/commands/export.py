@@ -53,7 +53,6 @@ def export(
         int | None,
         typer.Option("-n", "--count", help="At most so many rows.", min=1, metavar="COUNT", rich_help_panel=ROWS),
     ] = None,
-    limit: Annotated[int | None, typer.Option("--limit", help="What --count was called.", min=1, hidden=True)] = None,
     model: Annotated[str, typer.Option(help="The model to train or evaluate.", rich_help_panel=STACK)] = MODEL,
     base_url: Annotated[
         str, typer.Option(help="Where the model is served, for evaluations.", rich_help_panel=STACK)
@@ -76,14 +75,14 @@ def export(
     if rows is not None and split is not None:
         stop("--rows FILE and --split name two sources of rows; give one")
     chosen = _target(target)
-    if not chosen.needs_rows and (rows or split or count or limit):
+    if not chosen.needs_rows and (rows or split or count):
         stop(f"{target} needs no rows: its clients choose them by split and index; leave --rows, --split, --count out")
     endpoint_url(base_url, "--api-key-var")
     if not VARIABLE.fullmatch(api_key_var):
         stop("--api-key-var takes the name of a variable, such as OPENAI_API_KEY, and never the key itself")
     options = Options(_version(chosen, target_version), out.absolute(), model, base_url, api_key_var)
     try:
-        wanted = Wanted(rows, split, count or limit) if chosen.needs_rows else None
+        wanted = Wanted(rows, split, count) if chosen.needs_rows else None
         facts = asyncio.run(facts_of(url, env, token, wanted))
         made = chosen.export(facts, options)
         write_folder(out, made.files, force=force)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from yarl import URL
 
 from ...servers.catalog import Served
+from ...servers.cli import INTERRUPTED_EXIT
 from ...servers.commands.options import errors
 from ..connect import Connection
 from ..resolve import is_url
@@ -22,7 +23,7 @@ from .results import Folder, StorageFull
 from .run import Run, State, Stopped, begin, mark, settings_of
 from .terminal import Terminal
 
-INTERRUPTED, INTERRUPTED_EXIT = "interrupted", 130
+INTERRUPTED = "interrupted"
 
 
 @dataclass

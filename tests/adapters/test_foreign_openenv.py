@@ -74,7 +74,10 @@ class Line:
                 request.transport.abort()
                 break
             if by == 42:
-                error = {"message": "no such place", "code": "EXECUTION_ERROR"}
+                error = {
+                    "message": f"no such place{request.headers.get('Authorization', '')}",
+                    "code": "EXECUTION_ERROR",
+                }
                 await socket.send_json({"type": "error", "data": error})
             elif not isinstance(by, int):
                 errors = [{"loc": ["data", "by"], "msg": "Input should be a valid integer"}]
@@ -252,3 +255,12 @@ async def test_wrong_inputs(line: tuple[Line, str]) -> None:
     async with connect(line[1], wire="openenv") as env:
         with pytest.raises(WrongRequest, match=r"use row= .--rows. or seed="):
             await env.session(split="train", index=0)
+
+
+async def test_an_error_that_shows_what_it_was_asked_shows_no_token(line: tuple[Line, str]) -> None:
+    _, url = line
+    async with connect(url, wire="openenv", token="tok-" + "x" * 20) as connection:
+        session = await connection.session(row=Row.of("Walk to 3."))
+        with pytest.raises(SessionFailed, match=r"no such placeBearer \[token\]") as failed:
+            await session.call("step", {"by": 42})
+        assert "tok-" not in failed.value.reason

@@ -222,6 +222,37 @@ async def test_a_score_of_no_known_form_is_masked(twice: str, verified: dict[str
         assert failed.value.kind == "verifier_error"
 
 
+@pytest.mark.parametrize(
+    ("step", "reward"),
+    [
+        ({}, None),
+        ({"reward": None}, None),
+        ({"reward": 0}, 0.0),
+        ({"error": True}, 0.0),  # the policy's mistake is no way out of a score
+        (None, 0.0),
+    ],
+)
+async def test_steps_without_any_reward_are_no_score(
+    tmp_path: Path, step: dict[str, Any] | None, reward: float | None
+) -> None:
+    program = tmp_path / "silent.py"
+    answers = {"describe": {"tools": [{"name": "go", "parameters": {"type": "object"}}]}, "step": step}
+    program.write_text(
+        f"import json, sys\nfor line in sys.stdin:\n    answer = {answers!r}.get(json.loads(line)['op'], {{}})\n"
+        "    print(json.dumps(answer), flush=True)\n"
+    )
+    async with connect(hosted("jsonl-worker", f"{sys.executable} {program}")) as connection:
+        session = await connection.session()
+        if step is not None:
+            await session.call("go", {})
+        if reward is not None:
+            assert (await session.verify()).reward == reward
+            return
+        with pytest.raises(SessionFailed, match="brought a reward") as failed:
+            await session.verify()
+        assert failed.value.kind == "verifier_error"
+
+
 async def test_a_done_of_the_program_ends_the_episode() -> None:
     async with connect(hosted("jsonl-worker", WORKER)) as connection:
         session = await connection.session(row=Row(data={"wanted": 100}))

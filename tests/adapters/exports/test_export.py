@@ -280,11 +280,10 @@ def test_what_is_no_utf_8_ends_with_one_sentence(served: str, tmp_path: Path) ->
     assert not list(tmp_path.iterdir())
 
 
-def test_how_many_rows_may_be_said_as_it_once_was(served: str, tmp_path: Path) -> None:
-    out = exported("verifiers", f"{served}/battery", tmp_path / "out", "--limit", "2")
+def test_how_many_rows_are_wanted_is_said_as_elsewhere(served: str, tmp_path: Path) -> None:
+    out = exported("verifiers", f"{served}/battery", tmp_path / "out", "-n", "2")
     assert len(rows_of(out / ROWS["verifiers"])) == 2
     assert "2 rows, from" in (out / "README.md").read_text()
-    assert "--limit" not in gymwire_export("verifiers", "--help", tmp_path / "none").stdout
 
 
 # ---- wrong calls
